@@ -9,13 +9,13 @@ import numpy as np
 from rclpy.parameter import Parameter
 
 from dyn_ros.msg import RobotState
-from dyn_ros.nodes.base.robot import RobotContext
-from dyn_ros.nodes.base.robot_node import SPECS
+from dyn_ros.nodes.base.service import service_callback
+from dyn_ros.nodes.base.specs import SPECS
+from dyn_ros.nodes.robot.context import RobotContext
 from dyn_ros.nodes.services import centroidal as centroidal_services
 from dyn_ros.nodes.services import contact as contact_services
 from dyn_ros.nodes.services import derivative as derivative_services
 from dyn_ros.nodes.services import dynamics as dynamics_services
-from dyn_ros.nodes.services.service import service_callback
 
 NS = 1_000_000_000
 SERVICES = {each.name.removeprefix("~/"): each for each in (

@@ -14,7 +14,7 @@ ORDER = (
     "engine/algorithms/regressors", "engine/algorithms/filters", "engine/algorithms", "engine",
     "check", "identification", "identification/report", "observer", "cdr", "states",
     "logs/formats", "logs/write", "logs/run", "logs", "viewer/scene", "viewer/page", "viewer",
-    "nodes/messages", "nodes/base", "nodes/services", "nodes/markers", "nodes",
+    "nodes/robot", "nodes/messages", "nodes/base", "nodes/services", "nodes/markers", "nodes",
     "demo", "command", ".")
 """A folder imports only from itself and from those before it."""
 PUBLIC = Path("__init__.py")            # what users see, and what does not compute may call

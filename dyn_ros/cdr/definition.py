@@ -7,6 +7,7 @@ import functools
 import importlib
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +33,8 @@ class Field(NamedTuple):
     size: int = SINGLE
 
 
-class Definition(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Definition:
     """A message, and all messages in it.
 
     Attributes
@@ -70,6 +72,7 @@ def _numbers(types: dict[str, tuple[Field, ...]], name: str) -> tuple[str, int] 
         count * max(field.size, 1) for field, (_, count) in zip(fields, blocks))
 
 
+@functools.lru_cache(maxsize=256)
 def parse(name: str, text: str) -> Definition:
     """Read a definition as recordings contain it: followed by those of all messages in it.
 
@@ -96,16 +99,16 @@ def parse(name: str, text: str) -> Definition:
 
 def _fields(name: str, text: str) -> Iterator[Field]:
     for line in text.splitlines():
-        kind, _, rest = line.partition("#")[0].strip().partition(" ")
-        if not kind or re.match(r"\s*\w+\s*=", rest):       # nothing, or a constant
+        kind, rest = (*line.partition("#")[0].split(maxsplit=1), "", "")[:2]
+        if not kind or re.match(r"\w+\s*=", rest):      # nothing, or a constant
             continue
-        declared, field = _TEXT_TYPE.fullmatch(kind), re.match(r"\s*(\w+)", rest)
+        declared, field = _TEXT_TYPE.fullmatch(kind), re.match(r"\w+", rest)
         if declared is None or field is None:
             raise ValueError(f"{name}: cannot read {line!r}")
         element, is_array, size = declared.groups()
         if element not in (*DTYPES, STRING) and "/" not in element:
             element = f"{name.split('/')[0]}/{element}"
-        yield Field(field[1], element.replace("/msg/", "/"),
+        yield Field(field[0], element.replace("/msg/", "/"),
                     int(size) if size else SEQUENCE if is_array else SINGLE)
 
 

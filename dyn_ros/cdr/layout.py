@@ -3,15 +3,18 @@
 """Where the fields of a serialized message are: CDR of version 1, little endian, no options."""
 from __future__ import annotations
 
+import functools
 import struct
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from .definition import DTYPES, SEQUENCE, SINGLE, STRING, Definition, Field
+from .definition import DTYPES, SEQUENCE, SINGLE, STRING, Definition
 
 PLAIN = b"\0\1\0\0"             # the encapsulation, in front of the body
 LENGTH, TIME = "length", "time"
 TIMES = "builtin_interfaces/Time", "builtin_interfaces/Duration"
 STAMP, COUNT = struct.Struct("<iI"), struct.Struct("<I")
+_CUT = "the message ends before its last field"
 
 
 class Item(NamedTuple):
@@ -19,69 +22,113 @@ class Item(NamedTuple):
 
     Attributes
     ----------
-    path : str
-        The field, such as "pose.position.x" or "markers.0.ns".
+    prefix, name : str
+        The field: its name is that in the message with this prefix. "" and "pose.position.x", or
+        "markers.0." and "ns".
     type : str
-        That of the numbers; STRING for characters and the zero that ends them; LENGTH for what
-        precedes a string or a sequence; TIME for a stamp or a duration.
+        That of the numbers; STRING for a string with its length in front, and the zero that ends
+        it; LENGTH for what precedes a sequence; TIME for a stamp or a duration.
     start, size : int
         In bytes, from the start of the body.
     """
 
-    path: str
+    prefix: str
+    name: str
     type: str
     start: int
     size: int
 
+    @property
+    def path(self) -> str:
+        """The whole path of the field."""
+        return self.prefix + self.name
 
-def items_of(definition: Definition, body: bytes | bytearray, kind: str = "", start: int = 0,
-             path: str = "") -> list[Item]:
-    """All bytes of a message but its padding, in order; a ValueError if the body ends before.
+    @property
+    def part(self) -> slice:
+        """The numbers in an array of all numbers of their type in the body."""
+        width = DTYPES[self.type].itemsize
+        return slice(self.start // width, (self.start + self.size) // width)
 
-    With other arguments, those of a message in it: its type, where it starts, prefix of the paths.
+
+class _Step(NamedTuple):
+    """A field of a message, or of the messages in it that are no sequences."""
+
+    name: str
+    type: str
+    size: int           # of an array; or SINGLE, SEQUENCE
+    width: int          # of an element [bytes]; 0: has to be walked through
+    alignment: int
+
+
+@functools.lru_cache(maxsize=256)
+class Walk:
+    """Finds where everything in serialized messages is.
+
+    Messages of numbers of one type, such as poses, are one item, unless each field is wanted. In
+    sequences and arrays they always are.
     """
-    walk = _Walk(definition, body, start)
-    walk.message(kind or definition.name, path)
-    return walk.items
 
+    def __init__(self, definition: Definition, each_field: bool = False) -> None:
+        self._definition, self._each_field = definition, each_field
+        self._steps = {name: list(self._steps_of(name, "")) for name in definition.types}
 
-class _Walk:
-    def __init__(self, definition: Definition, body: bytes | bytearray, start: int) -> None:
-        self._types, self._numbers = definition.types, definition.numbers
-        self._body, self._at = body, start
-        self.items: list[Item] = []
-
-    def message(self, name: str, path: str) -> None:
-        if name in TIMES:
-            self._add(path[:-1], TIME, STAMP.size, 4)
-            return
-        fields = self._types[name]
-        for field in fields:
-            self._field(field, path + field.name)
-        if not fields:
-            self._add(path[:-1], "uint8", 1, 1)         # CDR has no empty messages
-
-    def _field(self, field: Field, path: str) -> None:
-        count = self._length(path) if field.size == SEQUENCE else field.size or 1
-        if field.type in DTYPES or (field.size != SINGLE and field.type in self._numbers):
-            kind, numbers = self._numbers[field.type]
-            width = DTYPES[kind].itemsize
-            self._add(path, kind, width * numbers * count, width if count else 1)
-            return
-        for i in range(count):
-            element = path if field.size == SINGLE else f"{path}.{i}"
-            if field.type == STRING:
-                self._add(element, STRING, self._length(element), 1)
+    def _steps_of(self, name: str, prefix: str) -> Iterator[_Step]:
+        fields = self._definition.types[name]
+        for field, kind, size in fields:
+            path = prefix + field
+            block = self._definition.numbers.get(kind)
+            if kind in TIMES and size == SINGLE:
+                yield _Step(path, TIME, SINGLE, STAMP.size, 4)
+            elif block and (size != SINGLE or kind in DTYPES or not self._each_field):
+                width = DTYPES[block[0]].itemsize
+                yield _Step(path, block[0], size, width * block[1], width)
+            elif size == SINGLE and kind != STRING:
+                yield from self._steps_of(kind, path + ".")
             else:
-                self.message(field.type, element + ".")
+                yield _Step(path, kind, size, 0, COUNT.size)
+        if not fields:
+            yield _Step(prefix[:-1], "uint8", SINGLE, 1, 1)     # CDR has no empty messages
 
-    def _length(self, path: str) -> int:
-        return int(COUNT.unpack_from(self._body, self._add(path, LENGTH, COUNT.size, 4))[0])
+    def items(self, body: bytes | bytearray, kind: str = "", start: int = 0, prefix: str = ""
+              ) -> list[Item]:
+        """All bytes of a message but its padding, in order; a ValueError if it is cut.
 
-    def _add(self, path: str, kind: str, size: int, alignment: int) -> int:
-        start = self._at + -self._at % alignment
-        self._at = start + size
-        if self._at > len(self._body):
-            raise ValueError(f"the message ends before {path}")
-        self.items.append(Item(path, kind, start, size))
-        return start
+        With more arguments, those of a message in it: its type, start, and prefix of the paths.
+        """
+        items: list[Item] = []
+        self._add(items, body, start, kind or self._definition.name, prefix)
+        return items
+
+    def _add(self, items: list[Item], body: bytes | bytearray, at: int, name: str, prefix: str
+             ) -> int:
+        """Append the items of a message; return where it ends."""
+        for field, kind, size, width, alignment in self._steps[name]:
+            count = size or 1
+            if size == SEQUENCE:
+                at += -at % COUNT.size
+                count = _count(body, at)
+                items.append(Item(prefix, field, LENGTH, at, COUNT.size))
+                at += COUNT.size
+            if width:
+                at += -at % alignment if count else 0
+                items.append(Item(prefix, field, kind, at, width * count))
+                at += width * count
+            else:
+                for i in range(count):
+                    element = f"{field}.{i}" if size else field
+                    if kind == STRING:
+                        at += -at % COUNT.size
+                        length = COUNT.size + _count(body, at)
+                        items.append(Item(prefix, element, STRING, at, length))
+                        at += length
+                    else:
+                        at = self._add(items, body, at, kind, f"{prefix}{element}.")
+            if at > len(body):
+                raise ValueError(_CUT)
+        return at
+
+
+def _count(body: bytes | bytearray, at: int) -> int:
+    if at + COUNT.size > len(body):
+        raise ValueError(_CUT)
+    return int(COUNT.unpack_from(body, at)[0])

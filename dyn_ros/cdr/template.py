@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .definition import DTYPES, SEQUENCE, SINGLE, STRING, Definition, Field, definition_of
-from .layout import COUNT, PLAIN, STAMP, TIME, Item, items_of
+from .layout import COUNT, PLAIN, STAMP, TIME, Item, Walk
 
 Numbers = npt.NDArray[Any]
 
@@ -95,8 +95,8 @@ class _Part:
             else:
                 writer.message(kind, message)
                 written[phase] = bytes(writer.body[start:])
-                self._items[phase] = items_of(
-                    definition, bytes(phase) + written[phase], kind, phase, path)
+                self._items[phase] = Walk(definition, each_field=True).items(
+                    bytes(phase) + written[phase], kind, phase, path)
             self._starts.append(start)
         if not count:
             del writer.body[self._starts.pop():]
@@ -130,14 +130,14 @@ class Template:
 
     def __init__(self, message: Any, counts: Sequence[int] | None = None,
                  definition: Definition | None = None) -> None:
-        self._definition = definition or definition_of(type(message))
+        self._definition = definition or definition_of(message.__class__)
         writer = _Writer(self._definition)
         self._parts = list(self._write(writer, message, counts))
         self._buffer = bytearray(_ALIGNMENT - len(PLAIN)) + PLAIN + writer.body
         self._bytes = memoryview(self._buffer)[_ALIGNMENT - len(PLAIN):]
         self._stamps = [
             _ALIGNMENT + start for part in self._parts for k, item in enumerate(part.items())
-            if item.type == TIME and item.path == f"{part.path}header.stamp"
+            if item.type == TIME and item.name == "header.stamp"
             for start in part.starts(k)]
         self._targets: dict[str, tuple[Numbers, npt.NDArray[np.intp]]] = {}
 

@@ -106,15 +106,15 @@ def examine_urdf(xml: str | bytes, root_joint: str | None = None, folders: Folde
     robot = urdf.read_values(urdf.parse_elements(xml), [])
     links = {link.name: _link_inertia(link.inertial) for link in robot.links if link.inertial}
     readings = find_extents(xml, tree, folders, progress)
-    found = [_link_findings(links, extents, _robot_size(robot)) for extents in readings]
-    better = _misplaced(found[0]) - _misplaced(found[-1])
-    best = len(found) - 1 if better >= TURNED else 0
+    of_links = [_link_findings(links, extents, _robot_size(robot)) for extents in readings]
+    better = _misplaced(of_links[0]) - _misplaced(of_links[-1])
+    best = len(readings) - 1 if better >= TURNED else 0
     findings = [Finding("description", text, "correct it, or verify what the reader assumes",
                         "description", {}, {})
                 for text in (*faults, *tree.warnings) if not text.startswith("inertia of link")]
     if best:
         findings.append(_axis_finding(readings[0], better))
-    findings += found[best]
+    findings += of_links[best]
     mimics = {joint.name for joint in robot.joints if joint.mimic}
     for joint in tree.joints:
         if joint.name not in mimics:

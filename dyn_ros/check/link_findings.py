@@ -216,7 +216,7 @@ def _spread_findings(where: str, inertia: LinkInertia, extents: LinkExtents) -> 
     if allowed is None:
         return
     margin = MARGIN * allowed.hull.radius
-    worst, found = 1.0, None
+    worst, excess = 1.0, None
     for axis in (*np.linalg.eigh(covariance)[1].T, *allowed.solid.axes.T):
         low, high = allowed.hull.interval(axis)
         low, high, mean = low - margin, high + margin, float(axis @ inertia.com)
@@ -225,9 +225,9 @@ def _spread_findings(where: str, inertia: LinkInertia, extents: LinkExtents) -> 
             limit = 0.25 * (high - low) ** 2
         variance = float(axis @ covariance @ axis)
         if variance > worst * limit:
-            worst, found = variance / limit, (axis, math.sqrt(variance), math.sqrt(limit))
-    if found is not None:
-        axis, spread, most = found
+            worst, excess = variance / limit, (axis, math.sqrt(variance), math.sqrt(limit))
+    if excess is not None:
+        axis, spread, most = excess
         yield Finding(where, f"spreads its mass over {spread:.3g} m along {_axis_name(axis)} (RMS "
                       f"distance from its center of mass); mass in its shapes spreads over at most "
                       f"{most:.3g} m", _joined(

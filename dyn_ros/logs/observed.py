@@ -28,53 +28,22 @@ class Settings:
 
     Tuples have a number for each velocity of the selected joints, or one for all; empty: the
     default.
-
-    Attributes
-    ----------
-    joints : tuple of str
-        Names of the joints in the result; empty: all.
-    method : str
-        Of the external efforts: "momentum", "direct" or "kalman".
-    gain, smoothing : float
-        Bandwidths of the observer and of the second low pass [1/s]; ``smoothing`` 0: none.
-    joint_gains : tuple of float
-        Gain for each velocity instead [1/s].
-    friction : bool
-        Whether damping and Coulomb friction are part of the model of the external efforts.
-    friction_velocity : float
-        Speed below which Coulomb friction is proportional to the velocity [rad/s, m/s].
-    effort_constant : tuple of float
-        Factor from the recorded effort to the one at the joint; default 1.
-    effort_delay : float
-        By how much the efforts lag behind positions and velocities; negative: they lead [s].
-    max_gap : float
-        Largest time between two states of which one continues the other [s].
-    noise_torque, noise_velocity, noise_disturbance : tuple of float
-        For "kalman": standard deviation of efforts [N m, N], default 0.5; of velocities [rad/s,
-        m/s], default 0.001; of the change of external efforts in one second [N m, N], default 1.
-    cutoff : float
-        Cutoff frequency of the zero-phase filter of accelerations [Hz].
-
-    Raises
-    ------
-    ValueError
-        A number that cannot be used; names the setting.
     """
 
-    joints: tuple[str, ...] = ()
-    method: str = "momentum"
-    gain: float = 100.0
-    smoothing: float = 100.0
-    joint_gains: tuple[float, ...] = ()
-    friction: bool = True
-    friction_velocity: float = 0.0
-    effort_constant: tuple[float, ...] = ()
-    effort_delay: float = 0.0
-    max_gap: float = 0.2
-    noise_torque: tuple[float, ...] = ()
-    noise_velocity: tuple[float, ...] = ()
-    noise_disturbance: tuple[float, ...] = ()
-    cutoff: float = 10.0
+    joints: tuple[str, ...] = ()            # in the result; empty: all
+    method: str = "momentum"                # or "direct" or "kalman": of the external efforts
+    gain: float = 100.0                     # bandwidth of the observer [1/s]
+    smoothing: float = 100.0                # bandwidth of the second low pass [1/s]; 0: none
+    joint_gains: tuple[float, ...] = ()     # instead of gain, for each velocity [1/s]
+    friction: bool = True                   # in the model of the external efforts
+    friction_velocity: float = 0.0          # Coulomb friction is proportional below [rad/s, m/s]
+    effort_constant: tuple[float, ...] = ()     # from the recorded effort to that at the joint
+    effort_delay: float = 0.0               # of efforts behind positions; negative: they lead [s]
+    max_gap: float = 0.2                    # between two states, the observer restarts after it [s]
+    noise_torque: tuple[float, ...] = ()        # for "kalman", standard deviations: of efforts
+    noise_velocity: tuple[float, ...] = ()      # [N m, N], velocities [rad/s, m/s], and the change
+    noise_disturbance: tuple[float, ...] = ()   # of external efforts in one second [N m, N]
+    cutoff: float = 10.0                    # of the zero-phase filter of accelerations [Hz]
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -108,7 +77,7 @@ class Settings:
         return _FORGOTTEN * time_constants + self.max_gap + abs(self.effort_delay)
 
 
-class Selection(NamedTuple):
+class SelectedJoints(NamedTuple):
     """The selected joints of a model: their rows in q and in v, and the names of these rows."""
 
     position_rows: Index
@@ -117,7 +86,7 @@ class Selection(NamedTuple):
     names: list[str]
 
 
-def select(model: Model, joints: Sequence[str] = ()) -> Selection:
+def select(model: Model, joints: Sequence[str] = ()) -> SelectedJoints:
     """Select joints by name; none: all that have coordinates of their own."""
     own = [name for name, nv in zip(model.joint_names, model.nvs) if nv]
     for name in joints:
@@ -133,7 +102,7 @@ def select(model: Model, joints: Sequence[str] = ()) -> Selection:
         k = model.joint_index(name)
         position_rows += range(model.idx_q[k], model.idx_q[k] + model.nqs[k])
         rows += range(model.idx_v[k], model.idx_v[k] + model.nvs[k])
-    return Selection(np.array(position_rows, np.int64), np.array(rows, np.int64),
+    return SelectedJoints(np.array(position_rows, np.int64), np.array(rows, np.int64),
                      [model.position_names[row] for row in position_rows],
                      [model.velocity_names[row] for row in rows])
 

@@ -122,9 +122,13 @@ def map(function: Callable[[Recording], Any],
         robot=robot_of(robot, root_joint), odometry=odometry, since=since, until=until,
         topics=(topics,) if isinstance(topics, str) else None if topics is None else tuple(topics),
         joints=tuple(joints), staleness=staleness, root_joint=root_joint, base=base)
-    run = functools.partial(_Run, paths, request, functools.partial(_call, function, rate),
-                            functools.partial(open_workers, workers, scheduler, retries), progress)
-    return run(None).results() if reduce is None else run(reduce).total()
+    start = functools.partial(open_workers, workers, scheduler, retries)
+    jobs = functools.partial(
+        Jobs, plan=functools.partial(prepare, request),
+        calls=functools.partial(_calls, functools.partial(_call, function, rate)),
+        recordings=paths, sizes=[float(Origin.of(path).size) for path in paths], progress=progress)
+    return _results(start, jobs, paths) if reduce is None else _total(
+        start, functools.partial(jobs, reduce=reduce), paths)
 
 
 def open_workers(workers: int | None, scheduler: str | None, retries: int = 2,
@@ -168,49 +172,33 @@ def _require_sendable(function: Any, reduce: Any, scheduler: str | None) -> None
                              "module, not in another function") from None
 
 
-class _Run:
-    """A call of ``map``."""
+def _results(start: Callable[[], Workers], jobs: Callable[[Workers], Jobs],
+             paths: Sequence[Path]) -> Iterator[Result]:
+    with start() as workers:
+        for done in jobs(workers):
+            if done.failure is not None or done.number is not None:
+                yield _result(done, paths)
 
-    def __init__(self, paths: Sequence[Path], request: Request, call: Callable[..., Any],
-                 start: Callable[[], Workers], progress: Progress | None,
-                 reduce: Callable[[Any, Any], Any] | None) -> None:
-        self._paths, self._start = paths, start
-        self._jobs = functools.partial(
-            Jobs, plan=functools.partial(prepare, request),
-            calls=functools.partial(_calls, call), recordings=paths,
-            sizes=[float(Origin.of(path).size) for path in paths], reduce=reduce,
-            progress=progress)
 
-    def results(self) -> Iterator[Result]:
-        """Each value."""
-        workers = self._start()
-        try:
-            for done in self._jobs(workers):
-                if done.failure is not None or done.number is not None:
-                    yield self._result(done)
-        finally:
-            workers.close()
+def _total(start: Callable[[], Workers], jobs: Callable[[Workers], Jobs], paths: Sequence[Path]
+           ) -> Any:
+    """The combined value."""
+    with start() as workers:
+        combined = jobs(workers)
+        failed = [_result(done, paths) for done in combined if done.failure is not None]
+        if combined.total is None:
+            reason = f": {failed[0].path}: {failed[0].error}" if failed else ""
+            raise ValueError(f"recordings: there is no value to combine{reason}")
+        if failed:
+            names = "; ".join(f"{result.path}: {result.error}" for result in failed[:_LISTED])
+            warnings.warn(f"{len(failed)} parts or recordings are left out: {names}",
+                          RuntimeWarning, stacklevel=3)
+        return workers.value(combined.total)
 
-    def total(self) -> Any:
-        """The combined value."""
-        workers = self._start()
-        try:
-            jobs = self._jobs(workers)
-            failed = [self._result(done) for done in jobs if done.failure is not None]
-            if jobs.total is None:
-                reason = f": {failed[0].path}: {failed[0].error}" if failed else ""
-                raise ValueError(f"recordings: there is no value to combine{reason}")
-            if failed:
-                names = "; ".join(f"{result.path}: {result.error}" for result in failed[:_LISTED])
-                warnings.warn(f"{len(failed)} parts or recordings are left out: {names}",
-                              RuntimeWarning, stacklevel=3)
-            return workers.value(jobs.total)
-        finally:
-            workers.close()
 
-    def _result(self, done: Done) -> Result:
-        error = None if done.failure is None else str(done.failure)
-        return Result(str(self._paths[done.recording]), done.number, done.value, error)
+def _result(done: Done, paths: Sequence[Path]) -> Result:
+    error = None if done.failure is None else str(done.failure)
+    return Result(str(paths[done.recording]), done.number, done.value, error)
 
 
 def _calls(function: Callable[..., Any], index: int, prepared: Prepared

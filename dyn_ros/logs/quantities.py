@@ -20,7 +20,7 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.bodies import Body, joined, moved
 from ..observer.session import runs
-from .observed import Selection, Settings, is_moving_known, observe, row_values, select
+from .observed import SelectedJoints, Settings, is_moving_known, observe, row_values, select
 from .write import columns
 from .write.columns import Table
 
@@ -76,7 +76,7 @@ class _Maker:
     """Makes the columns of quantities, one method for each of them."""
 
     def __init__(self, model: Model, states: Any, own: slice, settings: Settings,
-                 selected: Selection) -> None:
+                 selected: SelectedJoints) -> None:
         self._model, self._data, self._settings = model, Data(model), settings
         self._states, self._own, self._selected = states, own, selected
         self.stamp = states.stamp[own]

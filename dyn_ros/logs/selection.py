@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -14,24 +14,12 @@ from ..cdr.decode import JOINT_STATE, ODOMETRY, Decoder, Messages
 from ..engine.model.model import Model, RootJoint
 from ..states.blocks import BlockCollector
 from ..states.joint_states import STALENESS, abbreviated, base_kind, check_base
-from .formats.spans import DECODABLE, Span, Topic
+from .formats.sources import Source
+from .formats.spans import DECODABLE
 
 Robot: TypeAlias = "Model | str | os.PathLike[str] | None"
 Base: TypeAlias = tuple[Sequence[float], Sequence[float]]
 _SAMPLED = 100          # spans that are searched for topics without messages
-
-
-class Described(Protocol):
-    """What is read of a `Source`."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def topics(self) -> Sequence[Topic]: ...
-    @property
-    def spans(self) -> Sequence[Span]: ...
-    def description(self) -> str | None: ...
-    def messages(self, span: Span, topics: Sequence[str], decoder: Decoder) -> Messages: ...
 
 
 @dataclass(frozen=True)
@@ -85,7 +73,7 @@ class Selection:
         return self.names if self.model is None else self.model.velocity_names
 
 
-def select(source: Described, robot: Robot = None, *, topics: str | Iterable[str] | None = None,
+def select(source: Source, robot: Robot = None, *, topics: str | Iterable[str] | None = None,
            odometry: str | None = None, joints: Sequence[str] = (),
            staleness: float = STALENESS, root_joint: RootJoint = None,
            base: Base | None = None) -> Selection:
@@ -109,7 +97,7 @@ def select(source: Described, robot: Robot = None, *, topics: str | Iterable[str
 
 # --- the robot
 
-def _model(source: Described, robot: Robot, root_joint: RootJoint) -> Model | None:
+def _model(source: Source, robot: Robot, root_joint: RootJoint) -> Model | None:
     if isinstance(robot, Model):
         if root_joint is not None:
             raise ValueError(f"root_joint: expected None for a Model, got {root_joint!r}")
@@ -131,7 +119,7 @@ def _model(source: Described, robot: Robot, root_joint: RootJoint) -> Model | No
 
 # --- topics
 
-def _joint_topics(source: Described, given: str | Iterable[str] | None) -> tuple[str, ...]:
+def _joint_topics(source: Source, given: str | Iterable[str] | None) -> tuple[str, ...]:
     available = _readable(source, JOINT_STATE)
     if given is not None:
         return _require(source, "topics", [given] if isinstance(given, str) else list(given),
@@ -144,7 +132,7 @@ def _joint_topics(source: Described, given: str | Iterable[str] | None) -> tuple
     return tuple(names)
 
 
-def _odometry(source: Described, given: str | None) -> tuple[str, ...]:
+def _odometry(source: Source, given: str | None) -> tuple[str, ...]:
     available = _readable(source, ODOMETRY)
     if given is not None:
         return _require(source, "odometry", [given], available)
@@ -158,18 +146,18 @@ def _odometry(source: Described, given: str | None) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _readable(source: Described, kind: str) -> list[str]:
+def _readable(source: Source, kind: str) -> list[str]:
     return list(dict.fromkeys(topic.name for topic in source.topics
                               if topic.type == kind and topic.encoding in DECODABLE))
 
 
-def _unreadable(source: Described) -> str:
+def _unreadable(source: Source) -> str:
     names = [f"{topic.name} ({topic.encoding})" for topic in source.topics
              if topic.type == JOINT_STATE and topic.encoding not in DECODABLE]
     return f"; encodings that cannot be read: {abbreviated(names)}" if names else ""
 
 
-def _require(source: Described, what: str, names: list[str], available: list[str]
+def _require(source: Source, what: str, names: list[str], available: list[str]
              ) -> tuple[str, ...]:
     for name in names:
         if name not in available:
@@ -230,7 +218,7 @@ class Owners:
                 f"{abbreviated(list(self.others))}")
 
 
-def _with_names(source: Described, selection: Selection) -> Selection:
+def _with_names(source: Source, selection: Selection) -> Selection:
     """Add the names of the joints; without a model, all those in the recording."""
     owners, decoder = Owners(source.name, selection), Decoder()
     for number, span in enumerate(source.spans):

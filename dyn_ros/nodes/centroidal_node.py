@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,26 +20,26 @@ from ..cdr.template import Template
 from ..states.joint_states import Rejected, abbreviated
 from ..states.states import State
 from . import feet
-from .base.dispatch import Compute, Terms
+from .base import outputs
+from .base.dispatch import Compute
 from .base.parameters import Spec
-from .base.robot import RobotContext
 from .base.robot_node import Output, RobotNode, run
-from .feet import Feet, rate_reads
+from .base.service import Service
 from .markers.centroidal import CENTROIDAL
 from .markers.contact import CONTACT
-from .messages import conversions
-from .services.centroidal import KERNELS, SERVICES
-from .services.derivative import CENTROIDAL_KERNELS, CENTROIDAL_SERVICES
-from .services.derivative import SPEC as DERIVATIVES
-from .services.service import Service
-from .whole import TOO_LARGE, Whole, whole_robot
+from .robot.composite_body import TOO_LARGE, CompositeBody, composite_body
+from .robot.context import RobotContext
+from .robot.support import rate_reads
+from .robot.terms import Terms
+from .services import centroidal, derivative
 
 
 class CentroidalNode(RobotNode):
     """Publishes the state of the whole robot and what the ground exerts; provides services."""
 
-    kernels: tuple[str, ...] = ("all_terms", "aba", "contact_dynamics", "contact_forces", *KERNELS)
-    offers: tuple[Service, ...] = SERVICES
+    kernels: tuple[str, ...] = ("all_terms", "aba", "contact_dynamics", "contact_forces",
+                                *centroidal.KERNELS)
+    offers: tuple[Service, ...] = centroidal.SERVICES
     markers = (*CENTROIDAL, *CONTACT)
     specs = (
         Spec("acceleration_source", "none",
@@ -52,18 +53,18 @@ class CentroidalNode(RobotNode):
              "Cutoff frequency of the low pass of finite_difference [Hz]; 0: no low pass.",
              limits=(0.0, 1e5)),
         *feet.SPECS,
-        DERIVATIVES,
+        derivative.SPEC,
     )
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
-        self.feet = Feet(self)
+        self.feet = feet.Feet(self)
         self.outputs = (Output("~/state", CentroidalState, self._make_state, self._reads),
                         *self.feet.outputs,
                         Output("~/zmp", PointStamped, self._make_zmp, self._reads))
         super().__init__(name, source, **kwargs)
         if self.parameters.values["derivatives"]:
-            self.kernels += CENTROIDAL_KERNELS
-            self.offers += CENTROIDAL_SERVICES
+            self.kernels += derivative.CENTROIDAL_KERNELS
+            self.offers += derivative.CENTROIDAL_SERVICES
 
     def accept_for_robot(self, robot: RobotContext, values: Mapping[str, Any],
                          changed: Set[str]) -> None:
@@ -88,41 +89,24 @@ class CentroidalNode(RobotNode):
         made: dict[tuple[str, bool, bool], _Writer] = {}
 
         def compute(state: State, terms: Terms) -> Template:
-            whole, rate = whole_robot(robot, state, terms), self._rate(robot, state, terms)
-            key = robot.world_frame, whole.momentum is not None, rate is not None
+            body, rate = composite_body(robot, state, terms), self._rate(robot, state, terms)
+            key = robot.world_frame, body.momentum is not None, rate is not None
             if key not in made:
                 made.clear()
                 made[key] = _Writer(*key)
-            return made[key].write(whole, rate)
+            return made[key].write(body, rate)
         return compute
 
     def _make_zmp(self, robot: RobotContext) -> Compute:
         """`~/zmp`: the zero moment point on the ground, if the rates are known."""
-        message = PointStamped()
-
-        def compute(state: State, terms: Terms) -> PointStamped | None:
-            point = self.zero_moment_point(robot, state, terms)
-            if point is None:
-                return None
-            message.header.frame_id = robot.world_frame
-            conversions.set_vector(message.point, *point.tolist())
-            return message
-        return compute
+        return outputs.point(robot, partial(self.zero_moment_point, robot))
 
     def zero_moment_point(self, robot: RobotContext, state: State, terms: Terms) -> Array | None:
-        """Return the zero moment point [m], (3,), or None; `waiting_for` states the reason.
-
-        Parameters
-        ----------
-        robot : RobotContext
-        state : State
-        terms : Terms
-            Contain what `rate_reads` returns.
-        """
+        """Return the zero moment point [m], (3,), or None; `waiting_for` states the reason."""
         rate = self._rate(robot, state, terms)
         if rate is None:
             return None
-        body = whole_robot(robot, state, terms).body
+        body = composite_body(robot, state, terms).body
         force = np.array(rate[:3]) - body.mass * robot.model.gravity
         moment = np.array(rate[3:]) + np.cross(body.com, force)
         return self.feet.ground_point("~/zmp", robot, np.concatenate([force, moment]))
@@ -138,7 +122,7 @@ class CentroidalNode(RobotNode):
         a = self._acceleration(robot, state, terms)
         if a is None:
             return None
-        lever = whole_robot(robot, state, terms).lever
+        lever = composite_body(robot, state, terms).lever
         return moved(lever, (terms.Ag @ a + terms.dhg_drift).tolist())
 
     def _acceleration(self, robot: RobotContext, state: State, terms: Terms) -> Array | None:
@@ -194,20 +178,20 @@ class _Writer:
         message.header.frame_id = frame_id
         self._template = template = Template(message)
         self._mass, self._com, self._inertia = (
-            template.array(each) for each in ("mass", "com", "locked_inertia"))
+            template.array(name) for name in ("mass", "com", "locked_inertia"))
         self._momentum, self._rate = (
-            [template.array(each) for each in names] for names in (
+            [template.array(name) for name in names] for names in (
                 ("com_velocity", "linear_momentum", "angular_momentum"),
                 ("com_acceleration", "linear_momentum_rate", "angular_momentum_rate")))
-        for each in (*self._momentum, *self._rate):
-            each[:] = math.nan
+        for field in (*self._momentum, *self._rate):
+            field[:] = math.nan
 
-    def write(self, whole: Whole, rate: Sequence[float] | None) -> Template:
+    def write(self, composite: CompositeBody, rate: Sequence[float] | None) -> Template:
         """Write the robot as one body, and the rate of its momentum if it is known."""
-        body = whole.body
+        body = composite.body
         self._mass[0], self._com[:] = body.mass, body.com
         self._inertia[:] = body.mass, *body.com, *body.rotational
-        for fields, momentum in ((self._momentum, whole.momentum), (self._rate, rate)):
+        for fields, momentum in ((self._momentum, composite.momentum), (self._rate, rate)):
             if momentum is not None:
                 velocity, linear, angular = fields
                 linear[:], angular[:] = momentum[:3], momentum[3:]

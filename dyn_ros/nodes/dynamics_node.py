@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -13,47 +12,36 @@ from geometry_msgs.msg import Wrench
 from sensor_msgs.msg import JointState
 
 import dyn_ros
+from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import JointSpaceDynamics, JointSpaceInertia, JointWrenches
 
 from ..cdr.template import Template
 from ..states.states import State
-from . import command
-from .base.dispatch import Compute, Terms
+from .base import command, outputs
+from .base.dispatch import Compute
 from .base.inputs import wrenches
-from .base.robot import RobotContext
 from .base.robot_node import Output, RobotNode, run
-from .command import Command
+from .base.service import Service
 from .markers.dynamics import DYNAMICS
 from .messages import conversions
 from .messages.frames import coinciding_link
-from .services import contact as contact_services
-from .services.derivative import DYNAMICS_KERNELS, DYNAMICS_SERVICES
-from .services.derivative import SPEC as DERIVATIVES
-from .services.dynamics import BATCH_KERNELS, KERNELS, SERVICES
-from .services.service import Service
+from .robot.context import RobotContext
+from .robot.terms import Terms
+from .services import contact, derivative, dynamics
 
 
 def gravity(robot: RobotContext) -> Compute:
     """`~/gravity`: the torques that hold the robot still."""
-    return _effort(robot, "g")
+    return outputs.efforts(robot, lambda state, terms: terms.g)
 
 
 def nle(robot: RobotContext) -> Compute:
     """`~/nle`: gravity, Coriolis and centrifugal torques; requires all velocities."""
-    compute = _effort(robot, "nle")
-    return lambda state, terms: None if state.v is None else compute(state, terms)
+    return outputs.efforts(robot, _nle)
 
 
-def _effort(robot: RobotContext, term: str) -> Compute:
-    message = conversions.named(JointState, robot)
-    message.effort = conversions.zeros(len(robot.names))
-    template = Template(message)
-    effort, rows, read = template.array("effort"), robot.rows, attrgetter(term)
-
-    def compute(state: State, terms: Terms) -> Template:
-        effort[:] = read(terms)[rows]
-        return template
-    return compute
+def _nle(state: State, terms: Terms) -> Array | None:
+    return None if state.v is None else terms.nle
 
 
 def inertia(robot: RobotContext) -> Compute:
@@ -72,11 +60,11 @@ def inertia(robot: RobotContext) -> Compute:
 
 def state(robot: RobotContext) -> Compute:
     """`~/state`: all of the above at one instant; velocity and nle are NaN if one is unknown."""
-    moving, still = _whole(robot, True), _whole(robot, False)
+    moving, still = _state(robot, True), _state(robot, False)
     return lambda state, terms: (still if state.v is None else moving)(state, terms)
 
 
-def _whole(robot: RobotContext, velocity_valid: bool) -> Compute:
+def _state(robot: RobotContext, velocity_valid: bool) -> Compute:
     size = len(robot.names)
     message = conversions.named(JointSpaceDynamics, robot)
     message.position_name = robot.position_names
@@ -141,23 +129,22 @@ OUTPUTS = (
 class DynamicsNode(RobotNode):
     """Publishes gravity, nonlinear effects, inertia, all of them at once, and commands."""
 
-    kernels: tuple[str, ...] = ("all_terms", "frame_forces", *KERNELS,
-                                *contact_services.KERNELS)
-    batch_kernels = BATCH_KERNELS
-    offers: tuple[Service, ...] = (*SERVICES, *contact_services.SERVICES)
+    kernels: tuple[str, ...] = ("all_terms", "frame_forces", *dynamics.KERNELS,
+                                *contact.KERNELS)
+    batch_kernels = dynamics.BATCH_KERNELS
+    offers: tuple[Service, ...] = (*dynamics.SERVICES, *contact.SERVICES)
     markers = DYNAMICS
-    specs = (*command.specs("gravity", "nle"), DERIVATIVES)
+    specs = (*command.specs("gravity", "nle"), derivative.SPEC)
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
-        self.command = Command(self, {
+        self.command = command.Command(self, {
             "gravity": (lambda: ("g",), lambda robot, state, terms: terms.g),
-            "nle": (lambda: ("nle",),
-                    lambda robot, state, terms: None if state.v is None else terms.nle)})
+            "nle": (lambda: ("nle",), lambda robot, state, terms: _nle(state, terms))})
         self.outputs = (*OUTPUTS, self.command.output)
         super().__init__(name, source, **kwargs)
         if self.parameters.values["derivatives"]:
-            self.kernels += DYNAMICS_KERNELS
-            self.offers += DYNAMICS_SERVICES
+            self.kernels += derivative.DYNAMICS_KERNELS
+            self.offers += derivative.DYNAMICS_SERVICES
 
     def wanted_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the subscriptions for the wrenches that `~/markers` shows."""

@@ -10,99 +10,30 @@ from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import WrenchStamped
-from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 
 import dyn_ros
+from dyn_ros import srv
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import ExternalContact
-from dyn_ros.srv import ClearPayload, GetModel, SetPayload
 
-from ..cdr.template import Template
-from ..states.joint_states import abbreviated
 from ..states.states import State
-from .base.dispatch import Compute, Terms
-from .base.parameters import Spec
-from .base.robot import RobotContext, SettingError
+from . import observer_parameters
+from .base import outputs
+from .base.dispatch import Compute
 from .base.robot_node import Output, RobotNode, run
-from .contact_average import ContactAverage
+from .base.service import Service
 from .markers.observer import OBSERVER
 from .messages import conversions
-from .messages.frames import axes_link, coinciding_link, rotation
-from .observation import Observation, deviations, thresholds
+from .messages.frames import rotation
+from .observer_parameters import RESTARTING, SPECS
+from .robot.contact_average import ContactAverage
+from .robot.context import RobotContext
+from .robot.observation import Observation, deviations, thresholds
+from .robot.terms import Terms
+from .services import dynamics, model
 from .services import observer as observer_services
-from .services.dynamics import clear_payload, set_payload
-from .services.model import get_model
-from .services.observer import Requests
-from .services.service import Service
 
-POSITIVE = (1e-12, 1e12)
-SPECS = (
-    Spec("method", "momentum",
-         "momentum: first-order observer of the generalized momentum. direct: measured effort "
-         "minus inverse dynamics, with accelerations from differences. kalman: disturbance Kalman "
-         "filter with the noise in the parameters noise.*.",
-         choices=("momentum", "direct", "kalman")),
-    Spec("gain", 100.0, "Bandwidth of momentum and direct for all joints, and of ~/residual "
-         "[1/s]; see also smoothing.", limits=(1e-3, 1e5)),
-    Spec("smoothing", 100.0, "Bandwidth of a second low pass after that of the gain [1/s], which "
-         "attenuates the noise of velocities; 0: none. Not used by kalman. A step is seen to 59 % "
-         "after 1 / gain + 1 / smoothing.", limits=(0.0, 1e5)),
-    Spec("joint_gains", Parameter.Type.DOUBLE_ARRAY,
-         "Gain for each published row instead [1/s]; empty: gain.", limits=(1e-3, 1e5)),
-    Spec("friction", True, "Whether the damping and Coulomb friction of the robot description "
-         "are part of the model."),
-    Spec("friction_velocity", 0.0,
-         "Speed below which Coulomb friction is proportional to the velocity [rad/s, m/s]; about "
-         "the noise of the velocities.", limits=(0.0, 1e3)),
-    Spec("effort_constant", Parameter.Type.DOUBLE_ARRAY,
-         "Factor from the effort in joint_states to the effort at the joint, for each published "
-         "row or one for all, such as the torque constant times the gear ratio if it is a current; "
-         "empty: 1.", limits=(-1e9, 1e9)),
-    Spec("effort_delay", 0.0, "By how much the efforts lag behind positions and velocities [s]; "
-         "negative: they lead.", limits=(-1.0, 1.0)),
-    Spec("max_gap", 0.2, "Largest time between two states; after a longer one, and after one "
-         "longer than 10 ms and five usual periods, the observer restarts [s].",
-         limits=(1e-4, 60.0)),
-    Spec("noise.torque", Parameter.Type.DOUBLE_ARRAY,
-         "For kalman: standard deviation of the efforts, for each published row or one for all "
-         "[N m, N]; empty: 0.5.", limits=POSITIVE),
-    Spec("noise.velocity", Parameter.Type.DOUBLE_ARRAY,
-         "For kalman: standard deviation of the velocities [rad/s, m/s]; empty: 0.001.",
-         limits=POSITIVE),
-    Spec("noise.disturbance", Parameter.Type.DOUBLE_ARRAY,
-         "For kalman: standard deviation of the change of external efforts in one second [N m, N]; "
-         "empty: 1.", limits=POSITIVE),
-    Spec("noise.external", Parameter.Type.DOUBLE_ARRAY,
-         "Standard deviation of the external efforts of an untouched robot, for each published row "
-         "or one for all [N m, N], by which efforts are weighted in wrenches and contacts; set by "
-         "~/calibrate; empty: a third of the thresholds, or that of kalman.", limits=POSITIVE),
-    Spec("thresholds.fixed", Parameter.Type.DOUBLE_ARRAY,
-         "Threshold of the external effort at rest, for each published row or one for all joints "
-         "[N m, N]; empty: those of thresholds.relative.", limits=(0.0, 1e12)),
-    Spec("thresholds.per_speed", Parameter.Type.DOUBLE_ARRAY,
-         "Added for each rad/s or m/s [N m s, N s/m]; empty: 0.", limits=(0.0, 1e12)),
-    Spec("thresholds.at_rest", Parameter.Type.DOUBLE_ARRAY,
-         "Added at rest, less at speeds up to 0.05 rad/s or m/s [N m, N]; empty: the Coulomb "
-         "friction of the model.", limits=(0.0, 1e12)),
-    Spec("thresholds.relative", 0.05,
-         "Threshold relative to the effort limit in the robot description.", limits=(0.0, 1e3)),
-    Spec("thresholds.unlimited", 5.0,
-         "Threshold of joints without an effort limit [N m, N].", limits=(0.0, 1e12)),
-    Spec("tip_frame", "", "Link, joint or fixed joint at whose origin ~/external_wrench acts; "
-         "empty: the last link, if the robot has only one chain."),
-    Spec("wrench_axes", "", "Link, joint, fixed joint or the world, in whose axes "
-         "~/external_wrench is expressed; empty: tip_frame."),
-    Spec("contact_averaging", 0.2,
-         "Time over which force and line of action in ~/contacts are averaged once the external "
-         "efforts of a contact have settled [s]; 0: each state by itself.", limits=(0.0, 60.0)),
-    Spec("damping", 0.01, "Lever arm below which forces are damped in ~/external_wrench, because "
-         "the joints hardly feel them [m].", limits=(1e-6, 100.0)),
-    *observer_services.SPECS,
-)
-RESTARTING = frozenset({"method", "gain", "joint_gains", "smoothing", "friction",
-                        "friction_velocity", "effort_constant", "effort_delay", "max_gap",
-                        "noise.torque", "noise.velocity", "noise.disturbance"})
 RESIDUALS = frozenset({"~/residual", "~/residual_without_friction"})
 
 
@@ -117,7 +48,7 @@ class ObserverNode(RobotNode):
     specs = SPECS
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
-        self.requests = Requests(self)
+        self.requests = observer_services.Requests(self)
         self.outputs = (
             Output("~/external_efforts", JointState, self._make_efforts),
             Output("~/external_wrench", WrenchStamped, self._make_wrench, ("oMf",)),
@@ -125,9 +56,9 @@ class ObserverNode(RobotNode):
             Output("~/residual", JointState, self._make_residual),
             Output("~/residual_without_friction", JointState, self._make_frictionless))
         self.offers = (*self.requests.offers,
-                       Service("~/get_model", GetModel, get_model),
-                       Service("~/set_payload", SetPayload, set_payload),
-                       Service("~/clear_payload", ClearPayload, clear_payload))
+                       Service("~/get_model", srv.GetModel, model.get_model),
+                       Service("~/set_payload", srv.SetPayload, dynamics.set_payload),
+                       Service("~/clear_payload", srv.ClearPayload, dynamics.clear_payload))
         self._observation: Observation | None = None
         self._average = ContactAverage(0.0)
         self._watched: frozenset[str] = frozenset()     # topics that have subscribers
@@ -157,7 +88,7 @@ class ObserverNode(RobotNode):
         if "noise.external" in changed:
             deviations(robot, values)
         if {"tip_frame", "wrench_axes"} & changed:
-            _place(robot, values)
+            observer_parameters.place(robot, values)
 
     def parameters_changed(self, changed: Set[str]) -> None:
         super().parameters_changed(changed)
@@ -171,7 +102,7 @@ class ObserverNode(RobotNode):
 
     def tip(self, robot: RobotContext) -> str:
         """Return the frame at which the external wrench acts; a ValueError if there is none."""
-        return _tip(robot, self.parameters.values["tip_frame"])
+        return observer_parameters.tip(robot, self.parameters.values["tip_frame"])
 
     @property
     def tare(self) -> Array:
@@ -260,7 +191,7 @@ class ObserverNode(RobotNode):
         if "~/external_wrench" in self.dispatch.subscribed():
             assert self.robot is not None
             try:
-                _place(self.robot, self.parameters.values)
+                observer_parameters.place(self.robot, self.parameters.values)
             except ValueError as error:
                 return f"no ~/external_wrench: {error}"
         return ""
@@ -298,30 +229,23 @@ class ObserverNode(RobotNode):
 
     def _make_efforts(self, robot: RobotContext) -> Compute:
         """`~/external_efforts`: what the environment exerts on the joints."""
-        return self._effort(robot, lambda each: each.external if each.valid else None)
+        return self._effort(robot, lambda result: result.external if result.valid else None)
 
     def _make_residual(self, robot: RobotContext) -> Compute:
         """`~/residual`: measured minus modeled effort, through the same low passes."""
-        return self._effort(robot, lambda each: each.residual if each.residual_valid else None)
+        return self._effort(robot, lambda result: (
+            result.residual if result.residual_valid else None))
 
     def _make_frictionless(self, robot: RobotContext) -> Compute:
         """`~/residual_without_friction`: the same, of a model without friction."""
-        return self._effort(robot, lambda each: each.frictionless if each.residual_valid else None)
+        return self._effort(robot, lambda result: (
+            result.frictionless if result.residual_valid else None))
 
     def _effort(self, robot: RobotContext, read: Callable[[Observation], Array | None]) -> Compute:
-        message = conversions.named(JointState, robot)
-        message.effort = conversions.zeros(len(robot.names))
-        template = Template(message)
-        effort, rows = template.array("effort"), robot.rows
-
-        def compute(state: State, terms: Terms) -> Template | None:
+        def efforts(state: State, terms: Terms) -> Array | None:
             observation = self._observation
-            values = read(observation) if observation and observation.robot is robot else None
-            if values is None:
-                return None
-            effort[:] = values[rows]
-            return template
-        return compute
+            return read(observation) if observation and observation.robot is robot else None
+        return outputs.efforts(robot, efforts)
 
     def external_wrench(self, robot: RobotContext, state: State) -> Any:
         """Return the wrench at the tip, a `dyn_ros.ExternalWrench` in its axes, or None."""
@@ -340,10 +264,10 @@ class ObserverNode(RobotNode):
         damping = self.parameters.values["damping"] * math.sqrt(
             len(covariance) / covariance.trace())
         try:
-            found = dyn_ros.external_wrench(
+            estimate = dyn_ros.external_wrench(
                 robot.model, robot.data, observation.q, observation.external, frame,
                 covariance=covariance, damping=damping)
-            return found if np.isfinite(found.wrench).all() else None
+            return estimate if np.isfinite(estimate.wrench).all() else None
         except ValueError as error:
             self.reject("external_wrench", error)
             return None
@@ -356,17 +280,17 @@ class ObserverNode(RobotNode):
 
         def compute(state: State, terms: Terms) -> WrenchStamped | None:
             nonlocal made_at, place
-            found = self.external_wrench(robot, state)
-            if found is None:
+            estimate = self.external_wrench(robot, state)
+            if estimate is None:
                 return None
             if made_at != self.parameters.changes:
                 try:
-                    place = _place(robot, self.parameters.values)
+                    place = observer_parameters.place(robot, self.parameters.values)
                 except ValueError:      # reported by waiting_for
                     return None
                 made_at = self.parameters.changes
             frame, axes = place
-            numbers = found.wrench
+            numbers = estimate.wrench
             message.header.frame_id = (
                 robot.world_frame if axes is None else robot.model.frame_names[axes])
             R = rotation(axes, terms.oMf).T @ terms.oMf[frame, :3, :3]
@@ -385,7 +309,7 @@ class ObserverNode(RobotNode):
         if observation is None or not observation.collision:
             return None
         try:
-            found = dyn_ros.isolate_contact(
+            contact = dyn_ros.isolate_contact(
                 robot.model, robot.data, observation.q, observation.external, observation.limits(),
                 covariance=observation.covariance())
         except ValueError as error:
@@ -393,8 +317,8 @@ class ObserverNode(RobotNode):
             return None
         if observation.rising(state.stamp):
             self._average = ContactAverage(self.parameters.values["contact_averaging"])
-            return found
-        return self._average.update(found, state.stamp)
+            return contact
+        return self._average.update(contact, state.stamp)
 
     def _make_contact(self, robot: RobotContext) -> Compute:
         """`~/contacts`: whether something touches the robot, and where."""
@@ -415,44 +339,17 @@ class ObserverNode(RobotNode):
         return compute
 
 
-def _fill_contact(message: ExternalContact, found: Any) -> None:
+def _fill_contact(message: ExternalContact, contact: Any) -> None:
     """Fill a message from an isolated contact; None: there is none."""
     unknown = (math.nan,) * 3
-    message.link = found.link or "" if found else ""
-    message.explained = bool(found and found.explained)
-    message.possible_links = list(found.possible_links) if found else []
-    message.force = float(found.magnitude) if found else math.nan
-    message.force_deviation = float(found.deviation) if found else math.nan
-    message.line_valid = bool(found and found.line_valid)
-    conversions.set_vector(message.direction, *(found.direction.tolist() if found else unknown))
-    conversions.set_vector(message.point, *(found.point.tolist() if found else unknown))
-
-
-def _tip(robot: RobotContext, name: str) -> str:
-    """Return the frame in the parameter tip_frame, or the last link of a single chain."""
-    model = robot.model
-    if name:
-        try:
-            model.frame_index(name)
-        except ValueError as error:
-            raise SettingError("tip_frame", error) from None
-        if model.tree.frames[model.frame_index(name)].parent < 0:
-            raise SettingError("tip_frame", f"no joint moves {name!r}; specify a frame that moves")
-        return name
-    parents = [joint.parent for joint in model.tree.joints]
-    if len(set(parents)) < len(parents) or not parents:
-        raise SettingError("tip_frame", "the robot has several branches: specify a frame, one of "
-                           + abbreviated(model.frame_names))
-    return next(frame.name for frame in reversed(model.tree.frames) if frame.kind == "body")
-
-
-def _place(robot: RobotContext, values: Mapping[str, Any]) -> tuple[int, int | None]:
-    """Return the frames where the wrench acts and in whose axes it is; None: the world."""
-    frame = _tip(robot, values["tip_frame"])
-    link = axes_link(robot, "wrench_axes", values["wrench_axes"]) if values["wrench_axes"] else (
-        coinciding_link(robot.model, frame))
-    return (robot.model.frame_index(frame),
-            None if link is None else robot.model.frame_index(link))
+    message.link = contact.link or "" if contact else ""
+    message.explained = bool(contact and contact.explained)
+    message.possible_links = list(contact.possible_links) if contact else []
+    message.force = float(contact.magnitude) if contact else math.nan
+    message.force_deviation = float(contact.deviation) if contact else math.nan
+    message.line_valid = bool(contact and contact.line_valid)
+    conversions.set_vector(message.direction, *(contact.direction.tolist() if contact else unknown))
+    conversions.set_vector(message.point, *(contact.point.tolist() if contact else unknown))
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,28 +17,21 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import AccelerationConstraints, ConstrainedDynamics
 from dyn_ros.srv import SolveConstrainedDynamics
 
-from ..cdr.template import Template
 from ..states.joint_states import Rejected
 from ..states.states import State
-from . import command
-from .base.dispatch import Compute, Terms
+from .base import command, outputs
+from .base.dispatch import Compute
 from .base.inputs import COMMAND_QOS, wrenches
 from .base.parameters import Spec
-from .base.robot import RobotContext
 from .base.robot_node import Output, RobotNode, run
-from .command import Command
+from .base.service import Service
 from .markers.vereshchagin import VERESHCHAGIN, solution_reads
-from .messages import conversions
-from .messages.constraints import (
-    Constraints,
-    achieved_acceleration,
-    from_message,
-    from_preset,
-    moved_links,
-    solve,
-)
+from .messages import arrays, conversions
+from .messages import constraints as constraining
+from .messages.constraints import Constraints
 from .messages.wrenches import Wrench, external_forces, requested_forces
-from .services.service import Service, vector
+from .robot.context import RobotContext
+from .robot.terms import Terms
 
 PRESETS = (
     Spec("constraints", "topic",
@@ -107,7 +101,7 @@ class VereshchaginNode(RobotNode):
     specs = (*SPECS, *command.specs("constraint_torques"))
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
-        self.command = Command(self, {"constraint_torques": (self._reads, self._torque)})
+        self.command = command.Command(self, {"constraint_torques": (self._reads, self._torque)})
         self.outputs = (Output("~/constraint_torques", JointState, self._make_torques,
                                self._reads),
                         Output("~/solution", ConstrainedDynamics, self._make_solution,
@@ -136,7 +130,7 @@ class VereshchaginNode(RobotNode):
     def wanted_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the subscriptions for constraints, feed-forward torques and wrenches."""
         wanted = wrenches(values["wrench_topics"], values["wrench_frames"])
-        own = {"~/constraints": (AccelerationConstraints, from_message, COMMAND_QOS),
+        own = {"~/constraints": (AccelerationConstraints, constraining.from_message, COMMAND_QOS),
                "~/feedforward": (JointState, _efforts, COMMAND_QOS)}
         for topic in own.keys() & wanted.keys():
             raise Rejected(f"wrench_topics: {topic} is not a topic for wrenches")
@@ -175,8 +169,8 @@ class VereshchaginNode(RobotNode):
         if waiting or self.robot is None or not self.dispatch.subscribed():
             return waiting
         try:
-            for each in (self._constraints, self._received_feedforward, self._wrenches):
-                each(self.robot)
+            for read in (self._constraints, self._received_feedforward, self._wrenches):
+                read(self.robot)
         except ValueError as error:
             return f"nothing is published: {error}"
         return ""
@@ -208,7 +202,7 @@ class VereshchaginNode(RobotNode):
     def _solve_for(self, robot: RobotContext, q: Array, v: Array, constraints: Constraints,
                    feedforward: Array, f_ext: Array | None) -> Solution:
         values = self.parameters.values
-        motion = solve(robot, q, v, constraints, feedforward, f_ext,
+        motion = constraining.solve(robot, q, v, constraints, feedforward, f_ext,
                        singularity=values["singularity"],
                        tolerance=values["singularity_tolerance"] or None,
                        priority=values["priority"])
@@ -219,18 +213,7 @@ class VereshchaginNode(RobotNode):
 
     def _make_torques(self, robot: RobotContext) -> Compute:
         """`~/constraint_torques`: the torques to send to the joints."""
-        message = conversions.named(JointState, robot)
-        message.effort = conversions.zeros(len(robot.names))
-        template = Template(message)
-        effort = template.array("effort")
-
-        def compute(state: State, terms: Terms) -> Template | None:
-            solution = self.solution(robot, state, terms)
-            if solution is None:
-                return None
-            effort[:] = solution.effort[robot.rows]
-            return template
-        return compute
+        return outputs.efforts(robot, partial(self._torque, robot))
 
     def _make_solution(self, robot: RobotContext) -> Compute:
         """`~/solution`: motion, torques, constraints and KDL's results at one instant."""
@@ -256,10 +239,10 @@ class VereshchaginNode(RobotNode):
         given = request.constraints
         if given.header.frame_id or given.frame or len(given.directions.data) or len(
                 given.acceleration):
-            constraints = from_message(robot, given)
+            constraints = constraining.from_message(robot, given)
         else:
             constraints = self._constraints(robot)
-        feedforward = vector(robot, "effort", request.name, request.effort)
+        feedforward = arrays.vector(robot, "effort", request.name, request.effort)
         q, v = state.q, state.velocity()
         solution = self._solve_for(robot, q, v, constraints, feedforward,
                                    requested_forces(robot, request, q))
@@ -272,12 +255,12 @@ class VereshchaginNode(RobotNode):
 
 
 def _of_parameters(robot: RobotContext, values: Mapping[str, Any]) -> Constraints:
-    return from_preset(robot, values["constraints"], values["tip_frame"], values["axis"],
-                       values["axis_frame"])
+    return constraining.from_preset(
+        robot, values["constraints"], values["tip_frame"], values["axis"], values["axis_frame"])
 
 
 def _efforts(robot: RobotContext, message: JointState) -> Array:
-    return vector(robot, "effort", message.name, message.effort)
+    return arrays.vector(robot, "effort", message.name, message.effort)
 
 
 def _check_frame(robot: RobotContext, parameter: str, frame: str) -> None:
@@ -301,7 +284,7 @@ def _writer(robot: RobotContext, constraints: Constraints, message: ConstrainedD
     conversions.numbers(message_constraints, "acceleration", m)[:] = constraints.acceleration
     nu, achieved = (
         conversions.numbers(message, field, m) for field in ("nu", "achieved_acceleration"))
-    message.link = moved_links(robot.model)
+    message.link = constraining.moved_links(robot.model)
     link_accelerations = conversions.matrix(message.link_accelerations, len(message.link), 6)
 
     def write(solution: Solution, q: Array, v: Array, oMf: Array) -> None:
@@ -314,7 +297,8 @@ def _writer(robot: RobotContext, constraints: Constraints, message: ConstrainedD
         kdl_constraint[:] = motion.constraint_torques[rows]
         kdl_total[:] = motion.total_torque[rows]
         nu[:] = motion.nu
-        achieved[:] = achieved_acceleration(robot, q, v, constraints, motion.ddq, oMf)
+        achieved[:] = constraining.achieved_acceleration(
+            robot, q, v, constraints, motion.ddq, oMf)
         message.rank = motion.rank
         link_accelerations[:] = motion.link_accelerations
     return write

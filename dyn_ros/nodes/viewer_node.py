@@ -24,6 +24,7 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.urdf import read_urdf
 from dyn_ros.engine.spatial import Inertia
 
+from ..cdr.reader import Reader
 from ..msg import ExternalContact
 from .base import description
 from .base.description import parameter_description
@@ -31,9 +32,9 @@ from .base.diagnostics import THROTTLE
 from .base.lifecycle import BaseNode
 from .base.parameters import Spec
 from .base.process import run
-from .cdr import JointStateReader
-from .marker_reader import MarkerArrayReader
+from .marker_reader import marker_array_reader
 from .messages import conversions
+from .messages.joint_states import joint_state_reader
 from .services.touch import TouchServices
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class ViewerNode(BaseNode):
 
     def __init__(self, name: str, **kwargs: Any) -> None:
         self.session: Session | None = None
-        self._joint_state_reader = JointStateReader()
+        self._joint_state_reader = joint_state_reader()
         self._marker_topics: set[str] = set()
         self._publisher: Any = None     # of joint states; created when a slider is first moved
         self._motion: Any = None
@@ -103,13 +104,7 @@ class ViewerNode(BaseNode):
     # Lifecycle
 
     def start(self) -> None:
-        """Serve the page, unless autostart is false.
-
-        Raises
-        ------
-        ValueError
-            The page cannot be served.
-        """
+        """Serve the page, unless autostart is false; a ValueError if it cannot be served."""
         super().start()
         if self.parameters.values["autostart"] and self.session is None:
             raise ValueError(self.report.count.last_rejection)
@@ -197,7 +192,7 @@ class ViewerNode(BaseNode):
         for topic in wanted - self._marker_topics:
             # reliable: a deletion is published only once
             self.subscribe(MarkerArray, topic, partial(
-                self._on_markers, topic, MarkerArrayReader()), QoSProfile(depth=10), raw=True)
+                self._on_markers, topic, marker_array_reader()), QoSProfile(depth=10), raw=True)
         self._marker_topics = wanted
 
     def on_joint_states(self, data: bytes) -> None:
@@ -217,7 +212,7 @@ class ViewerNode(BaseNode):
             self.session.place(conversions.pose_numbers(message.pose.pose), header.frame_id,
                                conversions.nanoseconds(header.stamp))
 
-    def _on_markers(self, topic: str, reader: MarkerArrayReader, data: bytes) -> None:
+    def _on_markers(self, topic: str, reader: Reader[Any], data: bytes) -> None:
         if self.session is not None:
             self.session.receive_markers(topic, reader.read(data))
 

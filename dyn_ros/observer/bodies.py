@@ -10,7 +10,6 @@ import numpy as np
 
 from ..engine.algorithms import joint_jacobians
 from ..engine.call.data import Data
-from ..engine.kernel import layout
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
 
@@ -43,7 +42,7 @@ def _find_bodies(model: Model) -> Bodies:
     joints, frames = model.tree.joints, model.tree.frames
     numbers = [j for j, joint in enumerate(joints) if joint.inertia.mass > 0.0]
     boxes = [_box(model, j) for j in numbers]
-    columns = model._tree_table[1:, layout.NCOLUMNS]    # of each joint, mimic joints too
+    columns = [1 if joint.mimic else model.nvs[j] for j, joint in enumerate(joints)]
     owner = np.repeat(np.arange(model.njoints), columns)
     velocities = [model.idx_v[j] + k for j in range(model.njoints) for k in range(columns[j])]
     moves = np.array([[float(i in model.supports[j]) for i in owner] for j in numbers])

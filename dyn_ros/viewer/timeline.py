@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..engine.kernel.types import Array
-from .scene.groups import ADD
+from .scene.marker_arrays import ADD
 
 if TYPE_CHECKING:
     from visualization_msgs.msg import MarkerArray

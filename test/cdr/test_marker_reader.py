@@ -15,9 +15,9 @@ from rclpy.serialization import deserialize_message, serialize_message
 from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray, UVCoordinate
 
-from dyn_ros.nodes.cdr_parser import MAX_LAYOUTS
-from dyn_ros.nodes.marker_reader import MarkerArrayReader
-from dyn_ros.viewer.scene.groups import PlainMarker, plain_marker
+from dyn_ros.cdr.reader import MAX_LAYOUTS
+from dyn_ros.nodes.marker_reader import marker_array_reader
+from dyn_ros.viewer.scene.marker_arrays import PlainMarker, plain_marker
 
 FIELDS = ("ns", "id", "type", "action", "lifetime", "text", "mesh_resource")
 words = st.text("ab/é", max_size=9)
@@ -72,7 +72,7 @@ def is_fast(found):
 @settings(deadline=None)
 @given(st.lists(markers(), min_size=1, max_size=4), st.data())
 def test_a_message_of_a_known_layout_is_read_without_rclpy(made, data):
-    reader, message = MarkerArrayReader(), MarkerArray(markers=made)
+    reader, message = marker_array_reader(), MarkerArray(markers=made)
     for known in (False, True, True):
         change_numbers(message, data.draw)
         found = reader.read(serialize_message(message))
@@ -83,7 +83,7 @@ def test_a_message_of_a_known_layout_is_read_without_rclpy(made, data):
 @settings(deadline=None)
 @given(st.lists(markers(), min_size=1, max_size=3), st.data())
 def test_other_bytes_are_read_as_by_rclpy(made, data):
-    reader = MarkerArrayReader()
+    reader = marker_array_reader()
     known = serialize_message(MarkerArray(markers=made))
     reader.read(known)
     changed = bytearray(known)
@@ -98,7 +98,7 @@ def test_other_bytes_are_read_as_by_rclpy(made, data):
 
 
 def test_padding_may_differ():
-    reader, message = MarkerArrayReader(), MarkerArray(markers=[Marker(ns="ab")])
+    reader, message = marker_array_reader(), MarkerArray(markers=[Marker(ns="ab")])
     data = serialize_message(message)
     reader.read(data)
     at = data.index(b"ab\0") + 3                    # the id that follows is aligned to 4
@@ -109,7 +109,7 @@ def test_padding_may_differ():
 
 
 def test_other_layouts():
-    reader = MarkerArrayReader()
+    reader = marker_array_reader()
     first = MarkerArray(markers=[Marker(ns="torque", points=[Point(x=1.0)])])
     second = copy.deepcopy(first)
     second.markers[0].ns = "wrench"                 # of the same length
@@ -121,16 +121,16 @@ def test_other_layouts():
     for k in range(2 * MAX_LAYOUTS):
         message = MarkerArray(markers=[Marker(text="x" * k)])
         same(reader.read(serialize_message(message)), message)
-    assert len(reader._layouts) <= MAX_LAYOUTS
+    assert len(reader.layouts) <= MAX_LAYOUTS
 
 
 @pytest.mark.parametrize("message", [MarkerArray(), MarkerArray(markers=[Marker(action=3)])])
 def test_arrays_without_markers_to_add(message):
-    reader = MarkerArrayReader()
+    reader = marker_array_reader()
     for _ in range(2):
         same(reader.read(serialize_message(message)), message)
 
 
 def test_bytes_that_are_no_markers():
     with pytest.raises(ValueError, match="cannot deserialize 9 bytes .*/MarkerArray"):
-        MarkerArrayReader().read(b"\0\1\0\0\2\0\0\0a")
+        marker_array_reader().read(b"\0\1\0\0\2\0\0\0a")

@@ -33,7 +33,7 @@ def node_values(settings):
 
 def context(**values):
     """A robot as the nodes prepare it, with friction."""
-    from dyn_ros.nodes.base.robot import RobotContext
+    from dyn_ros.nodes.robot.context import RobotContext
     robot = RobotContext(ARM7.read_text(), {**VALUES, **values})
     model = model_of(root_joint=None if robot.model.nv == 7 else "floating")
     robot.model.damping[:], robot.model.friction[:] = model.damping, model.friction
@@ -43,7 +43,7 @@ def context(**values):
 
 def replay(robot, settings, messages, odometry=()):
     """Process messages as the node does; return the states, and what was published for each."""
-    from dyn_ros.nodes.observation import Observation
+    from dyn_ros.nodes.robot.observation import Observation
     from dyn_ros.states.joint_states import Rejected
     observation = Observation(robot, node_values(settings), lambda text: None)
     rows, residual, external = [], [], []
@@ -220,8 +220,8 @@ def test_a_base_that_moves():
 
 def test_terms_and_the_whole_robot_as_the_nodes():
     pytest.importorskip("rclpy", reason="no ROS: run `make test`")
-    from dyn_ros.nodes.base.dispatch import Terms
-    from dyn_ros.nodes.whole import whole_robot
+    from dyn_ros.nodes.robot.composite_body import composite_body
+    from dyn_ros.nodes.robot.terms import Terms
     from dyn_ros.states.states import State
     for root_joint in ("fixed", "floating"):
         robot = context(root_joint=root_joint)
@@ -234,7 +234,7 @@ def test_terms_and_the_whole_robot_as_the_nodes():
             state = State(states.q[k], states.v[k], unknown=() if known else ("all",))
             robot.compute(state, reads)
             terms, whole = Terms(robot.data, reads), None
-            whole = whole_robot(robot, state, terms)
+            whole = composite_body(robot, state, terms)
             momentum = whole.momentum if known else [np.nan] * 6
             inertia = whole.body.matrix()
             expected = {

@@ -14,9 +14,10 @@ import pytest
 pytest.importorskip("rclpy", reason="no ROS here: rclpy is not importable")
 
 import dyn_ros
-from dyn_ros.nodes.base.robot import RobotContext
-from dyn_ros.nodes.base.robot_node import SPECS
-from dyn_ros.nodes.services.service import Service, State, numbers
+from dyn_ros.nodes.base.service import Service, State
+from dyn_ros.nodes.base.specs import SPECS
+from dyn_ros.nodes.messages import arrays
+from dyn_ros.nodes.robot.context import RobotContext
 from dyn_ros.srv import GetInverseDynamics
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -81,7 +82,7 @@ def test_the_node_publishes_the_largest_torque(contributed, client, start_proces
 
 def test_the_service_answers(arm):
     [code] = [code for _, _, code in SNIPPETS if "def get_gravity" in code]
-    names = {"dyn_ros": dyn_ros, "numbers": numbers, "Service": Service, "State": State,
+    names = {"dyn_ros": dyn_ros, "arrays": arrays, "Service": Service, "State": State,
              "RobotContext": RobotContext, "Any": Any,
              "GetGravity": GetInverseDynamics}       # a type that has the same fields
     exec(code, names)

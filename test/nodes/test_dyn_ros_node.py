@@ -26,7 +26,7 @@ from dyn_ros.msg import (
     JointSpaceDynamics,
     JointSpaceInertia,
 )
-from dyn_ros.nodes.base.robot import RobotContext
+from dyn_ros.nodes.robot.context import RobotContext
 from dyn_ros.srv import GetJacobian, SetPayload
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"

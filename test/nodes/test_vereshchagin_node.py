@@ -819,8 +819,8 @@ def test_every_parameter_is_described(client, node):
 
 
 def test_constraints_too_large_to_compute_with_are_rejected():
-    from dyn_ros.nodes.base.robot import RobotContext
     from dyn_ros.nodes.messages.constraints import from_message
+    from dyn_ros.nodes.robot.context import RobotContext
     from service_stub import VALUES
     robot = RobotContext(ARM7.read_text(), VALUES)
     message = AccelerationConstraints(frame=["tool"])

@@ -158,8 +158,8 @@ def test_its_markers_are_those_of_the_nodes(show):
 
 def test_the_appearance_is_that_of_the_nodes():
     pytest.importorskip("rclpy", reason="no ROS: run `make test`")
+    from dyn_ros.nodes.base.markers import SHARED
     from dyn_ros.nodes.markers.centroidal import CENTROIDAL
-    from dyn_ros.nodes.markers.common import SHARED
     from dyn_ros.nodes.markers.dynamics import DYNAMICS
     from dyn_ros.viewer.scene.picture import BALL, FULL_LOAD, look
     values = {spec.name: spec.default for kind in (*DYNAMICS, *CENTROIDAL) for spec in kind.specs}

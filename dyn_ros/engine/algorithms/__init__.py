@@ -4,6 +4,7 @@
 from typing import TYPE_CHECKING
 
 from ..call.algorithm import ALGORITHMS as _ALGORITHMS
+from ..call.documentation import complete as _complete
 from ..call.precompile import precompile as precompile
 from .all_terms import all_terms as all_terms
 from .centroidal.centroidal import ccrba as ccrba
@@ -130,3 +131,6 @@ if not TYPE_CHECKING:               # type checkers read the imports above
     if _missing:
         raise ImportError(f"dyn_ros/engine/algorithms/__init__.py does not import "
                           f"{', '.join(_missing)}; add an import for each public function")
+    for _name in __all__:
+        if getattr(globals()[_name], "__code__", None) and _name != "precompile":
+            _complete(globals()[_name])

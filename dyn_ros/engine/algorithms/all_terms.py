@@ -7,6 +7,8 @@ shared by the inward passes: composite inertias for M, the momenta, the center o
 gravity torques (Featherstone, Rigid Body Dynamics Algorithms, 2008, table 6.2; Orin, Goswami and
 Lee, 2013), and velocity-dependent forces for the rest of nle (table 5.1).
 """
+from __future__ import annotations
+
 import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple, overload
@@ -283,19 +285,9 @@ def all_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the results until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like, optional
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame. Zero by
-        default.
     only : sequence of str, optional
         Names of the terms to compute, fields of ``Terms``; other fields of ``data`` do not change.
         Default: all.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------

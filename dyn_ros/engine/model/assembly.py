@@ -109,7 +109,7 @@ class Connection:
         """The connecting joint, if it moves; its parent is -1."""
         assert self.joint is not None
         lower, upper = self._position_limits()
-        velocity, effort = (self._limit(each) for each in ("velocity_limit", "effort_limit"))
+        velocity, effort = (self._limit(name) for name in ("velocity_limit", "effort_limit"))
         return Joint(name, self.joint, -1, placement, self._unit_axis(), inertia, None, lower,
                      upper, velocity, effort, 0.0, 0.0)
 
@@ -163,7 +163,7 @@ def _has_root_joint(tree):
 
 # --- a robot attached to another one
 
-class Part(NamedTuple):
+class Robot(NamedTuple):
     """A tree and its payloads.
 
     While robots are assembled, joint -1 and frame -1 are what carries the tree: a joint, or the
@@ -176,7 +176,7 @@ class Part(NamedTuple):
 
 def appended(model: Structure, other: Structure, frame: str | int,
              placement: SE3 | ArrayLike | None, connection: Connection
-             ) -> tuple[Part, tuple[str, ...]]:
+             ) -> tuple[Robot, tuple[str, ...]]:
     """The model with another robot attached, and the names of the other's joints in it.
 
     See ``Model.append``.
@@ -189,10 +189,10 @@ def appended(model: Structure, other: Structure, frame: str | int,
     _require_new_names(model, other, theirs, name)
     theirs = _connected(theirs, connection, name, place.X)
     names = tuple(joint.name for joint in theirs.tree.joints)
-    part = _merged(Part(model.tree, model._payloads), theirs, place, name)
+    robot = _merged(Robot(model.tree, model._payloads), theirs, place, name)
     warnings = _warnings(model.tree, other.tree)
-    warn_massless(part.tree.joints, warnings)
-    return (part._replace(tree=replace(part.tree, warnings=tuple(warnings))),
+    warn_massless(robot.tree.joints, warnings)
+    return (robot._replace(tree=replace(robot.tree, warnings=tuple(warnings))),
             names[len(names) - other.njoints:])
 
 
@@ -206,7 +206,7 @@ def _renamed(other, prefix, name):
             joints[0] = replace(joints[0], name=name)
         frames[0] = replace(frames[0], name=name)
     payloads = {prefix + key: payload for key, payload in other._payloads.items()}
-    return Part(replace(tree, joints=tuple(joints), frames=tuple(frames)), payloads)
+    return Robot(replace(tree, joints=tuple(joints), frames=tuple(frames)), payloads)
 
 
 def _require_new_names(model, other, theirs, name):
@@ -219,7 +219,7 @@ def _require_new_names(model, other, theirs, name):
     for what, names, new in (("frames", model.frame_names, added),
                              ("payloads", model.payloads, theirs.payloads)):
         taken = set(names)
-        both = [each for each in new if each in taken]
+        both = [own for own in new if own in taken]
         if both:
             raise ValueError(f"prefix: both robots have {what} named {', '.join(map(repr, both))}; "
                              f"pass another prefix, such as {other.name + '/'!r}")
@@ -251,20 +251,20 @@ def _count_without_added(frames):
     return sum(frame.kind != "frame" for frame in frames)
 
 
-def _connected(part, connection, name, X):
+def _connected(robot, connection, name, X):
     """The robot with its connecting joint, placed at X in what carries it."""
-    count, joints = len(part.tree.frames), len(part.tree.joints)
-    if _has_root_joint(part.tree):
-        return _renumbered(part, _numbers(joints), _numbers(count), X)
+    count, joints = len(robot.tree.frames), len(robot.tree.joints)
+    if _has_root_joint(robot.tree):
+        return _renumbered(robot, _numbers(joints), _numbers(count), X)
     frames = _numbers(count, shift=1, outside=0)
     if connection.joint in (None, "fixed"):
-        tree, payloads = _renumbered(part, _numbers(joints), frames, X)
+        tree, payloads = _renumbered(robot, _numbers(joints), frames, X)
         frame = Frame(name, "fixed_joint", -1, X, -1, Inertia.zero())
-        return Part(replace(tree, frames=(frame, *tree.frames)), payloads)
-    tree, payloads = _renumbered(part, _numbers(joints, shift=1, outside=0), frames, np.eye(4))
+        return Robot(replace(tree, frames=(frame, *tree.frames)), payloads)
+    tree, payloads = _renumbered(robot, _numbers(joints, shift=1, outside=0), frames, np.eye(4))
     joint = connection.make_joint(name, X, tree.base_inertia)
     frame = Frame(name, "joint", 0, np.eye(4), -1, Inertia.zero())
-    return Part(replace(tree, joints=(joint, *tree.joints), frames=(frame, *tree.frames),
+    return Robot(replace(tree, joints=(joint, *tree.joints), frames=(frame, *tree.frames),
                         base_inertia=Inertia.zero()), payloads)
 
 
@@ -288,7 +288,7 @@ def _merged(ours, theirs, place, name):
     else:
         body = bodies[carrier]
         bodies[carrier] = replace(body, inertia=body.inertia + b.base_inertia)
-    return Part(replace(a, joints=tuple(bodies), base_inertia=base, frames=(
+    return Robot(replace(a, joints=tuple(bodies), base_inertia=base, frames=(
         *a.frames[:row], *b.frames[:kept], *a.frames[row:], *b.frames[kept:])), {**loads, **more})
 
 
@@ -297,7 +297,7 @@ def _numbers(count, first=0, shift=0, outside=-1):
     return {-1: outside, **{i: i + shift if i >= first else i for i in range(count)}}
 
 
-def _renumbered(part, joints, frames, X):
+def _renumbered(robot, joints, frames, X):
     """The robot with new numbers of joints and frames, by their old ones, placed at X."""
     act = SE3.from_homogeneous(X).act
 
@@ -307,14 +307,14 @@ def _renumbered(part, joints, frames, X):
     new_joints = tuple(replace(
         joint, parent=joints[joint.parent], placement=placed(joint.parent, joint.placement),
         mimic=joint.mimic and replace(joint.mimic, joint=joints[joint.mimic.joint]))
-        for joint in part.tree.joints)
+        for joint in robot.tree.joints)
     new_frames = tuple(replace(
         frame, parent=joints[frame.parent], placement=placed(frame.parent, frame.placement),
-        parent_frame=frames[frame.parent_frame]) for frame in part.tree.frames)
+        parent_frame=frames[frame.parent_frame]) for frame in robot.tree.frames)
     payloads = {name: Payload(joints[joint], act(inertia) if joint < 0 else inertia, frames[frame])
-                for name, (joint, inertia, frame) in part.payloads.items()}
-    return Part(replace(part.tree, joints=new_joints, frames=new_frames,
-                        base_inertia=act(part.tree.base_inertia)), payloads)
+                for name, (joint, inertia, frame) in robot.payloads.items()}
+    return Robot(replace(robot.tree, joints=new_joints, frames=new_frames,
+                         base_inertia=act(robot.tree.base_inertia)), payloads)
 
 
 def _warnings(tree, other):

@@ -35,15 +35,7 @@ class Body(NamedTuple):
 
     @classmethod
     def of_links(cls, Ig: Array, com: Array) -> Body:
-        """Return the moving links as one body.
-
-        Parameters
-        ----------
-        Ig : (6, 6) or (B, 6, 6) ndarray
-            Centroidal inertia.
-        com : (3,) or (B, 3) ndarray
-            Center of mass [m].
-        """
+        """Return the moving links as one body, from the centroidal inertia and center of mass."""
         rows: Any = Ig.tolist() if Ig.ndim == 2 else np.moveaxis(Ig, 0, -1)
         _, _, _, (*_, xx, xy, xz), (*_, yy, yz), (*_, zz) = rows
         return cls(rows[0][0], com.tolist() if com.ndim == 1 else com.T, (xx, xy, xz, yy, yz, zz))
@@ -60,19 +52,9 @@ class Body(NamedTuple):
 
 
 def joined(body: Body, other: Body) -> tuple[Body, Sequence[Any]]:
-    """Join two bodies, by the parallel axis theorem.
+    """Join a single body to another one or many, by the parallel axis theorem.
 
-    Parameters
-    ----------
-    body : Body
-    other : Body
-        A single one.
-
-    Returns
-    -------
-    body : Body
-    lever : sequence of three
-        From the common center of mass to that of the first body.
+    Also returns the lever from the common center of mass to that of the first body.
     """
     if not other.mass > 0.0:
         return body, (0.0, 0.0, 0.0)
@@ -88,18 +70,7 @@ def joined(body: Body, other: Body) -> tuple[Body, Sequence[Any]]:
 
 
 def moved(lever: Sequence[Any], force: Sequence[Any]) -> tuple[Any, ...]:
-    """Shift a momentum or its rate to the point at -``lever`` from its own.
-
-    Parameters
-    ----------
-    lever : sequence of three
-    force : sequence of six
-        Linear, angular.
-
-    Returns
-    -------
-    tuple of six
-    """
+    """Shift a momentum or its rate (linear, angular) to the point at -``lever`` from its own."""
     x, y, z = lever
     fx, fy, fz, mx, my, mz = force
     return fx, fy, fz, mx + y * fz - z * fy, my + z * fx - x * fz, mz + x * fy - y * fx

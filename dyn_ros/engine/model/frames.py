@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Selection of a frame or joint, and of the frame in which vectors are expressed."""
+from __future__ import annotations
+
 import enum
 
 import numpy as np
@@ -39,18 +41,10 @@ class ReferenceFrame(enum.IntEnum):
 
 
 def frame_selectors(indices):
-    """Build the lookup table of ``frame_selector`` and ``joint_selector``.
+    """The lookup table of ``frame_selector`` and ``joint_selector``.
 
-    Parameters
-    ----------
-    indices : dict of (str or int) to int
-        Index in the table of frames, by the names and indices that callers can pass.
-
-    Returns
-    -------
-    dict of (str or int, int) to int
-        The options FRAME and REFERENCE_FRAME packed into one integer, by name or index and
-        reference frame.
+    For each name or index that callers can pass, and each reference frame, the options FRAME and
+    REFERENCE_FRAME packed into one integer.
     """
     return {(key, reference): i << REFERENCE_FRAME.bits | reference
             for key, i in indices.items() for reference in range(3)}
@@ -59,12 +53,8 @@ def frame_selectors(indices):
 def frame_selector(model, frame, reference_frame, argument="frame"):
     """The options FRAME and REFERENCE_FRAME of a frame, by name or index.
 
-    ``argument`` is the name of the frame's argument, for error messages.
-
-    Raises
-    ------
-    ValueError
-        An unknown frame or reference frame (lists the valid ones).
+    Raises a ValueError for an unknown frame or reference frame, which lists the valid ones;
+    ``argument`` is the frame's in the message.
     """
     try:
         return model._frame_selectors[frame, reference_frame]
@@ -76,13 +66,7 @@ def frame_selector(model, frame, reference_frame, argument="frame"):
 
 
 def joint_selector(model, joint, reference_frame):
-    """The same for a joint and its frame.
-
-    Raises
-    ------
-    ValueError
-        An unknown joint or reference frame (lists the valid ones).
-    """
+    """The same for a joint and its frame."""
     try:
         return model._joint_selectors[joint, reference_frame]
     except AttributeError:

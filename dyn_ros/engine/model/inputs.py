@@ -15,30 +15,11 @@ _UNIT = (1.0 - 1e-8) * UNIT_TOLERANCE if JIT else UNIT_TOLERANCE
 
 
 def as_array(model, name, axes, value):
-    """Convert an argument to a float64 array for one state or a batch.
+    """A contiguous float64 array for one state or a batch, and whether it has a leading axis.
 
-    Parameters
-    ----------
-    model : Model
-    name : str
-        Name of the argument, for error messages.
-    axes : tuple
-        Shape for one state, as ints and "nq", "nv", "njoints". "constraints" as the last axis
-        allows any length up to ``MAX_CONSTRAINTS``.
-    value : array_like
-        With this shape, or with an additional leading axis.
-
-    Returns
-    -------
-    array : ndarray
-        Contiguous, float64.
-    batched : bool
-        Whether it has a leading axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape, or a dtype that is not real.
+    ``axes`` is the shape for one state, as ints and "nq", "nv", "njoints"; "constraints" as the
+    last axis allows any length up to ``MAX_CONSTRAINTS``. Raises a ValueError for another shape,
+    or a dtype that is not real.
     """
     shape = tuple(["m" if axis == "constraints" else getattr(model, axis)
                    if isinstance(axis, str) else axis for axis in axes])
@@ -53,10 +34,10 @@ def as_array(model, name, axes, value):
     if _is_masked(value):
         raise ValueError(f"{_expected(name, shape)}, got masked numbers, {value!r:.80}; fill them")
     batched = array.ndim == len(shape) + 1
-    found = array.shape[batched:]
-    if "m" in shape and found and found[-1] <= MAX_CONSTRAINTS:
-        found = (*found[:-1], "m")
-    if found != shape:
+    actual = array.shape[batched:]
+    if "m" in shape and actual and actual[-1] <= MAX_CONSTRAINTS:
+        actual = (*actual[:-1], "m")
+    if actual != shape:
         raise ValueError(f"{_expected(name, shape)}, got {array.shape}")
     if array.dtype is not _FLOAT64 or not array.flags.carray:
         array = np.require(array, np.float64, ("C", "A"))
@@ -110,6 +91,11 @@ def finite_array(name, value, shape):
     if not is_real or _is_masked(value) or not np.isfinite(array).all():
         raise ValueError(f"{expected}, got {value!r:.80}")
     return array.astype(float)
+
+
+def one_each(name, value, count):
+    """Convert a number, or ``count`` numbers, to a finite array (count,), or raise a ValueError."""
+    return np.zeros(count) + finite_array(name, value, (count,) if np.ndim(value) else ())
 
 
 def require_valid(model, name, axes, array):

@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Model: the tree of joints of a robot, with constants packed for the kernels."""
+from __future__ import annotations
+
 import copy
 from collections.abc import Mapping
 from os import PathLike
@@ -96,7 +98,7 @@ class Model(Structure):
     @classmethod
     def from_urdf(cls, xml: str | bytes, root_joint: RootJoint = None,
                   gravity: ArrayLike = (0.0, 0.0, -9.81), mimic: MimicJoints = "project",
-                  strict: bool = False) -> "Model":
+                  strict: bool = False) -> Model:
         """Read a robot from the text of a URDF.
 
         Parameters
@@ -126,7 +128,7 @@ class Model(Structure):
     @classmethod
     def from_urdf_file(cls, path: str | PathLike[str], root_joint: RootJoint = None,
                        gravity: ArrayLike = (0.0, 0.0, -9.81), mimic: MimicJoints = "project",
-                       strict: bool = False) -> "Model":
+                       strict: bool = False) -> Model:
         """Read a robot from a URDF file or a pipe.
 
         The other parameters are those of ``from_urdf``.
@@ -281,7 +283,7 @@ class Model(Structure):
         """
         payload.clear_payload(self, name)
 
-    def reduced(self, lock: Mapping[str, float | ArrayLike]) -> "Model":
+    def reduced(self, lock: Mapping[str, float | ArrayLike]) -> Model:
         """The robot with some of its joints locked, as a model of its own.
 
         Bodies that can no longer move relative to each other are merged, with their payloads. All
@@ -312,7 +314,7 @@ class Model(Structure):
         """
         return self._part(*parts.reduced(self, lock))
 
-    def chain(self, root: str | int, tip: str | int) -> "Model":
+    def chain(self, root: str | int, tip: str | int) -> Model:
         """The serial chain from one link to another, as KDL's ``getChain``.
 
         The root link is fixed: its frame is the world of the chain, in which ``gravity``, whose
@@ -343,11 +345,11 @@ class Model(Structure):
         """
         return self._part(*parts.chain(self, root, tip))
 
-    def append(self, other: "Model", frame: str | int, placement: SE3 | ArrayLike | None = None,
+    def append(self, other: Model, frame: str | int, placement: SE3 | ArrayLike | None = None,
                joint: ConnectingJoint = None, *, name: str | None = None, prefix: str = "",
                axis: ArrayLike | None = None, lower: float | None = None,
                upper: float | None = None, velocity_limit: float | None = None,
-               effort_limit: float | None = None) -> "Model":
+               effort_limit: float | None = None) -> Model:
         """Attach another robot to a frame of this one, such as a gripper to an arm.
 
         The result has the joints, links, frames and payloads of both, with their limits, armature,
@@ -404,7 +406,7 @@ class Model(Structure):
         return model
 
     def with_frame(self, name: str, parent_frame: str | int,
-                   placement: SE3 | ArrayLike | None = None) -> "Model":
+                   placement: SE3 | ArrayLike | None = None) -> Model:
         """Add a frame, such as the tip of a tool or the sole of a foot.
 
         It is fixed to the link of its parent frame. All functions accept it like the frame of a
@@ -670,7 +672,7 @@ class Model(Structure):
         """
         return external_forces(self, wrenches, q, axes)
 
-    def __copy__(self) -> "Model":
+    def __copy__(self) -> Model:
         """Return an independent model: changes to one do not affect the other."""
         return copy.deepcopy(self)
 

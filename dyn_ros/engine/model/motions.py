@@ -38,29 +38,22 @@ def _rotation(axis, angle):
 
 
 class Placements:
-    """Placements of joints in the world; only those that are asked for are computed.
-
-    Parameters
-    ----------
-    model : Model
-    q : (nq,) or (B, nq) ndarray
-        Validated.
-    """
+    """Placements of joints in the world; only those that are asked for are computed."""
 
     def __init__(self, model, q):
-        self._model, self._q = model, q
-        self._found = {-1: np.eye(4)}
+        self._model, self._q = model, q     # validated
+        self._known = {-1: np.eye(4)}
 
     def __getitem__(self, joint):
         """The placement of a joint, (4, 4) or (B, 4, 4); -1 is the universe."""
         path, joints = [], self._model.tree.joints
-        while joint not in self._found:
+        while joint not in self._known:
             path.append(joint)
             joint = joints[joint].parent
-        X = self._found[joint]
+        X = self._known[joint]
         for joint in reversed(path):
             X = X @ joints[joint].placement @ joint_motion(joints[joint], self._position(joint))
-            self._found[joint] = X
+            self._known[joint] = X
         return X
 
     def _position(self, index):

@@ -10,6 +10,8 @@ A body with these parameters exists if and only if its pseudo-inertia, a symmetr
 positive semidefinite (Wensing, Kim and Slotine 2018). It is positive definite unless the mass is
 in one plane.
 """
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -275,9 +277,9 @@ def d_from_log_cholesky(coordinates: ArrayLike) -> Array:
     U = _factor(_numbers("coordinates", coordinates, (10,)))
     dU = np.zeros((*U.shape[:-2], 10, 4, 4))
     dU[..., 0, :, :] = U
-    each = np.arange(9)
-    dU[..., 1 + each, _ROWS, _COLUMNS] = U[..., 3, 3, None]
-    dU[..., 1 + each[:3], each[:3], each[:3]] = U[..., each[:3], each[:3]]
+    n, d = np.arange(9), np.arange(3)
+    dU[..., 1 + n, _ROWS, _COLUMNS] = U[..., 3, 3, None]
+    dU[..., 1 + d, d, d] = U[..., d, d]
     half = dU @ U.swapaxes(-1, -2)[..., None, :, :]
     return _from_pseudo_inertia(half + half.swapaxes(-1, -2)).swapaxes(-1, -2)
 
@@ -361,7 +363,7 @@ def riemannian_distance(parameters: ArrayLike, reference: ArrayLike) -> Scalar:
 
 def _ratios(parameters, reference):
     """Eigenvalues of P P0^-1, ascending."""
-    U, U0 = (_factor(log_cholesky(each)) for each in (parameters, reference))
+    U, U0 = (_factor(log_cholesky(body)) for body in (parameters, reference))
     singular = np.linalg.svd(np.linalg.solve(*np.broadcast_arrays(U0, U)), compute_uv=False)
     return singular[..., ::-1] ** 2
 

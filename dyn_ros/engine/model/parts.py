@@ -290,10 +290,10 @@ class _Chain:
 
     def payloads(self):
         """The payloads on links of the chain."""
-        found = {}
+        payloads = {}
         for name, payload in self._model._payloads.items():
             if payload.frame in self._links:
                 index, X = self._in_chain(payload.frame)
-                found[name] = Payload(self._chain_frames[index].parent,
-                                      _moved(X, payload.inertia), index)
-        return found
+                payloads[name] = Payload(self._chain_frames[index].parent,
+                                         _moved(X, payload.inertia), index)
+        return payloads

@@ -86,7 +86,7 @@ def assign_parameters(model, value):
     joints, frames, links = list(model.tree.joints), list(model.tree.frames), []
     changed = np.flatnonzero((total != parameters(model)).any(-1)).tolist()
     for joint in changed:
-        own = total[joint] - sum(each.dynamic_parameters() for each in _on(model, joint))
+        own = total[joint] - sum(load.dynamic_parameters() for load in _on(model, joint))
         joints[joint] = replace(joints[joint], inertia=AssignedInertia.from_array(own))
         first, *others = sorted((i for i, frame in enumerate(frames)
                                  if frame.kind == "body" and frame.parent == joint),

@@ -5,25 +5,25 @@
 
 def children(parents):
     """The children of each joint."""
-    found: list[list[int]] = [[] for _ in parents]
+    below: list[list[int]] = [[] for _ in parents]
     for i, parent in enumerate(parents):
         if parent >= 0:
-            found[parent].append(i)
-    return tuple(map(tuple, found))
+            below[parent].append(i)
+    return tuple(map(tuple, below))
 
 
 def supports(parents):
     """The joints from the root to each joint, which is the last one."""
-    found: list[tuple[int, ...]] = []
+    paths: list[tuple[int, ...]] = []
     for i, parent in enumerate(parents):
-        found.append((*found[parent], i) if parent >= 0 else (i,))
-    return tuple(found)
+        paths.append((*paths[parent], i) if parent >= 0 else (i,))
+    return tuple(paths)
 
 
 def subtrees(parents):
     """Each joint and its descendants, in ascending order."""
-    found = [[i] for i in range(len(parents))]
+    below: list[list[int]] = [[] for _ in parents]
     for i, path in enumerate(supports(parents)):
-        for ancestor in path[:-1]:
-            found[ancestor].append(i)
-    return tuple(map(tuple, found))
+        for ancestor in path:
+            below[ancestor].append(i)
+    return tuple(map(tuple, below))

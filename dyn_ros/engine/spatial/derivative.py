@@ -5,6 +5,8 @@
 Both consist of a rotation part and a translation part, so the algebra of placements applies to
 them.
 """
+from __future__ import annotations
+
 from typing import TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -176,7 +178,7 @@ class TransformDerivative(_Derivative):
     __slots__ = ()
 
     @classmethod
-    def from_body_twist(cls, X: SE3, twist: Motion) -> "TransformDerivative":
+    def from_body_twist(cls, X: SE3, twist: Motion) -> TransformDerivative:
         """Create from the velocity of b expressed in b: X [v].
 
         Parameters
@@ -192,7 +194,7 @@ class TransformDerivative(_Derivative):
         return cls._of(_after(_placement(X), _hat(twist)))
 
     @classmethod
-    def from_world_twist(cls, X: SE3, twist: Motion) -> "TransformDerivative":
+    def from_world_twist(cls, X: SE3, twist: Motion) -> TransformDerivative:
         """Create from the velocity of b expressed in a: [v] X.
 
         Parameters
@@ -208,8 +210,8 @@ class TransformDerivative(_Derivative):
         return cls._of(al.compose(_hat(twist), _placement(X)))
 
     @classmethod
-    def of_composition(cls, X: SE3, dX: "TransformDerivative", Y: SE3,
-                       dY: "TransformDerivative") -> "TransformDerivative":
+    def of_composition(cls, X: SE3, dX: TransformDerivative, Y: SE3,
+                       dY: TransformDerivative) -> TransformDerivative:
         """The derivative of X Y if both vary: dX Y + X dY.
 
         Parameters
@@ -255,7 +257,7 @@ class TransformDerivative(_Derivative):
         """
         return _adjoint_wrench(self._tuple, self._moment(X))
 
-    def derivative_of_inverse(self, X: SE3) -> "TransformDerivative":
+    def derivative_of_inverse(self, X: SE3) -> TransformDerivative:
         """Derivative of X^-1: -X^-1 dX X^-1.
 
         The rotation part is -R' dR R', the translation part -R' (dR (-R' p) + dp). This is also
@@ -343,7 +345,7 @@ class TransformSecondDerivative(_Derivative):
 
     @classmethod
     def from_body_twist(cls, X: SE3, twist: Motion,
-                        acceleration: Motion) -> "TransformSecondDerivative":
+                        acceleration: Motion) -> TransformSecondDerivative:
         """Create from velocity and acceleration of b expressed in b: X ([v] [v] + [a]).
 
         Parameters
@@ -362,7 +364,7 @@ class TransformSecondDerivative(_Derivative):
 
     @classmethod
     def from_world_twist(cls, X: SE3, twist: Motion,
-                         acceleration: Motion) -> "TransformSecondDerivative":
+                         acceleration: Motion) -> TransformSecondDerivative:
         """Create from velocity and acceleration of b expressed in a: ([v] [v] + [a]) X.
 
         Parameters
@@ -380,9 +382,9 @@ class TransformSecondDerivative(_Derivative):
         return cls._of(al.compose(_total(_after(v, v), _hat(acceleration)), _placement(X)))
 
     @classmethod
-    def of_composition(cls, X: SE3, dX: TransformDerivative, ddX: "TransformSecondDerivative",
+    def of_composition(cls, X: SE3, dX: TransformDerivative, ddX: TransformSecondDerivative,
                        Y: SE3, dY: TransformDerivative,
-                       ddY: "TransformSecondDerivative") -> "TransformSecondDerivative":
+                       ddY: TransformSecondDerivative) -> TransformSecondDerivative:
         """The second derivative of X Y if both vary: ddX Y + 2 dX dY + X ddY.
 
         Parameters
@@ -438,7 +440,7 @@ class TransformSecondDerivative(_Derivative):
         return _adjoint_wrench(self._tuple, self._moment(X, dX))
 
     def derivative_of_inverse(self, X: SE3,
-                              dX: TransformDerivative) -> "TransformSecondDerivative":
+                              dX: TransformDerivative) -> TransformSecondDerivative:
         """Second derivative of X^-1: 2 X^-1 dX X^-1 dX X^-1 - X^-1 ddX X^-1.
 
         Parameters

@@ -63,6 +63,9 @@ def index_mcap(content, size, channels, count, index, state):
 MIN_MCAP_RECORD = 9
 
 
+_O, _C, _T, _EQUALS = map(ord, "oct=")
+
+
 @kernel
 def ros1_fields(content, field, end):
     """Type of a record (or 0), number of its connection and log time (or -1), from its header."""
@@ -73,11 +76,11 @@ def ros1_fields(content, field, end):
         if width > end - field:
             break
         name = load8(content, field)
-        if width == 4 and name == 111 and load8(content, field + 2) == 61:          # op=
+        if width == 4 and name == _O and load8(content, field + 2) == _EQUALS:          # op=
             opcode = load8(content, field + 3)
-        elif width == 9 and name == 99 and load8(content, field + 4) == 61:         # conn=
+        elif width == 9 and name == _C and load8(content, field + 4) == _EQUALS:        # conn=
             number = load32(content, field + 5)
-        elif width == 13 and name == 116 and load8(content, field + 4) == 61:       # time=
+        elif width == 13 and name == _T and load8(content, field + 4) == _EQUALS:       # time=
             time = load32(content, field + 5) * 1_000_000_000 + load32(content, field + 9)
         field = field + width
     return opcode, number, time

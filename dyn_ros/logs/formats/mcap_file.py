@@ -64,8 +64,8 @@ def scan(path: Path) -> Scan:
             return Scan((), (), empty)
         size = path.stat().st_size
         channels, blocks, counts, damage = _summarized(file, size) or _Walk(file, path).contents()
-    topics = [sp.Topic(*rest, None if counts is None else counts.get(number, 0))
-              for number, *rest in channels]
+    topics = [sp.Topic(name, kind, encoding, None if counts is None else counts.get(number, 0))
+              for number, name, kind, encoding in channels]
     return Scan(sp.merged(topics), tuple(_spans(blocks, channels)), damage)
 
 

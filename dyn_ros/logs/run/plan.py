@@ -11,9 +11,9 @@ import decimal
 import itertools
 import re
 from collections.abc import Sequence
-from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from ..formats.sources import Source
 from ..formats.spans import Span
 
 Moment: TypeAlias = "float | str | datetime.datetime"
@@ -24,15 +24,6 @@ SIZE = 32e6
 
 WARM_UP = 1.0
 """By how much a part starts before its interval [s], or twice the staleness if that is more."""
-
-
-class Planned(Protocol):
-    """What a plan reads of a `Source`."""
-
-    @property
-    def path(self) -> Path: ...
-    @property
-    def spans(self) -> Sequence[Span]: ...
 
 
 class Part(NamedTuple):
@@ -57,7 +48,7 @@ class Part(NamedTuple):
         return self.start <= span.start < self.stop
 
 
-def plan(source: Planned, staleness: float, since: Moment | None = None,
+def plan(source: Source, staleness: float, since: Moment | None = None,
          until: Moment | None = None, size: float = SIZE,
          overlap: tuple[float, float] = (0.0, 0.0)) -> list[Part]:
     """Divide a recording, or a half-open interval of it, into parts; none if it is empty.
@@ -71,7 +62,7 @@ def plan(source: Planned, staleness: float, since: Moment | None = None,
             for number, (start, stop) in enumerate(itertools.pairwise(cuts))]
 
 
-def interval(source: Planned, since: Moment | None, until: Moment | None) -> tuple[int, int]:
+def interval(source: Source, since: Moment | None, until: Moment | None) -> tuple[int, int]:
     """The half-open interval of log times of a recording, or a part of it [ns]."""
     spans = source.spans
     first = min((span.start for span in spans), default=0)
@@ -98,7 +89,7 @@ def _cuts(spans: Sequence[Span], first: int, last: int, size: float) -> list[int
     return [*cuts, last]
 
 
-def _part(source: Planned, number: int, bounds: tuple[int, int], before: int, after: int) -> Part:
+def _part(source: Source, number: int, bounds: tuple[int, int], before: int, after: int) -> Part:
     start, stop = bounds
     begin, end = start - before, stop + after
     spans = tuple(span for span in source.spans if span.stop >= begin and span.start < end)

@@ -88,6 +88,14 @@ class Workers(ABC):
     def close(self) -> None:
         """End the processes, or the connection to them; jobs that are not done are abandoned."""
 
+    def __enter__(self) -> Workers:
+        """Return the workers."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Close them."""
+        self.close()
+
 
 class LocalWorkers(Workers):
     """Processes on this machine: a ``ProcessPoolExecutor``, and another one if one of them dies.

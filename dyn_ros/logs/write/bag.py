@@ -84,7 +84,7 @@ def _in_order(sent: Sequence[_Sent]) -> Iterator[tuple[int, str, bytes]]:
     """Yield row, topic and bytes of messages, row by row."""
     rows = np.concatenate([one.rows for one in sent]) if sent else np.zeros(0, int)
     topics = [one.topic for one in sent for _ in one.content]
-    content = [one for one in sent for one in one.content]
+    content = [message for one in sent for message in one.content]
     for k in np.argsort(rows, kind="stable").tolist():
         yield int(rows[k]), topics[k], content[k]
 

@@ -21,32 +21,16 @@ INERTIA = "ixx", "ixy", "ixz", "iyy", "iyz", "izz"
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Columns of numbers, a row for each state.
+    """Columns of numbers, a row for each state."""
 
-    Attributes
-    ----------
-    columns : dict of str to (n,) ndarray
-        "time" [s] and "stamp" [ns], since 1970, then a column for each number.
-    log_time : (n,) ndarray of int64
-        When the message was recorded that completed the state [ns].
-    units : dict of str to str
-        The unit of each column.
-    names, position_names : list of str
-        The coordinates of the selected joints: of velocities and efforts, and of positions.
-    frame, world : str
-        In which frame torques and positions in the world are expressed, as in messages.
-    base : str
-        The kind of a base that moves and is selected, "floating" or "planar"; empty: none.
-    """
-
-    columns: dict[str, Any]
-    log_time: Any
+    columns: dict[str, Any]         # "time" [s] and "stamp" [ns], since 1970, then the others
+    log_time: Any                   # when the message was recorded that completed a state [ns]
     units: dict[str, str] = field(default_factory=dict)
-    names: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)              # of velocities and efforts
     position_names: list[str] = field(default_factory=list)
-    frame: str = ""
-    world: str = ""
-    base: str = ""
+    frame: str = ""                 # of torques, as in messages
+    world: str = ""                 # of positions in the world
+    base: str = ""                  # "floating" or "planar", if it moves and is selected
 
     def __len__(self) -> int:
         """Return the number of rows."""

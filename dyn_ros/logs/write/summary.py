@@ -3,10 +3,8 @@
 """A summary of the columns of many tables, which can be added."""
 from __future__ import annotations
 
-import functools
-import operator
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,10 +33,8 @@ class Column:
         """Root of the mean square; NaN without numbers."""
         return float(np.sqrt(self.square / self.count)) if self.count else float("nan")
 
-    def __add__(self, other: object) -> Column:
+    def __add__(self, other: Column) -> Column:
         """Return the column of both."""
-        if not isinstance(other, Column):
-            return NotImplemented
         return Column(self.count + other.count, self.square + other.square,
                       min(self.lowest, other.lowest), max(self.highest, other.highest),
                       self.unit or other.unit)
@@ -51,15 +47,16 @@ def column(values: Array, unit: str = "") -> Column:
                   float(known.max(initial=-np.inf)), unit)
 
 
+@dataclass
 class Summary:
     """A summary of tables; the sum of two summaries is that of all their tables.
 
     ``seconds`` are those from the first to the last state of each table.
     """
 
-    def __init__(self, rows: int = 0, seconds: float = 0.0,
-                 columns: dict[str, Column] | None = None) -> None:
-        self.rows, self.seconds, self.columns = rows, seconds, columns or {}
+    rows: int = 0
+    seconds: float = 0.0
+    columns: dict[str, Column] = field(default_factory=dict)
 
     @classmethod
     def of(cls, table: Table) -> Summary:
@@ -70,26 +67,12 @@ class Summary:
             name: column(values, table.units.get(name, ""))
             for name, values in table.columns.items() if name not in _LEFT_OUT})
 
-    def __add__(self, other: object) -> Summary:
+    def __add__(self, other: Summary) -> Summary:
         """Return the summary of the tables of both."""
-        if not isinstance(other, Summary):
-            return NotImplemented
         columns = dict(self.columns)
         for name, one in other.columns.items():
             columns[name] = columns[name] + one if name in columns else one
         return Summary(self.rows + other.rows, self.seconds + other.seconds, columns)
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether both have the same numbers."""
-        if not isinstance(other, Summary):
-            return NotImplemented
-        return (self.rows, self.seconds, self.columns) == (other.rows, other.seconds, other.columns)
-
-    __hash__ = None         # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        """Return the number of states and of columns."""
-        return f"Summary({self.rows} states, {len(self.columns)} columns)"
 
     def to_dict(self) -> dict[str, Any]:
         """The same as objects of JSON."""
@@ -125,8 +108,3 @@ class Summary:
         for name, *cells in self.lines():
             table.add_row(escape(name), *cells)
         return table
-
-
-def total(summaries: Iterable[Summary]) -> Summary:
-    """The sum of summaries."""
-    return functools.reduce(operator.add, summaries, Summary())

@@ -24,13 +24,7 @@ QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE,
 
 
 def parameter_description(values: Mapping[str, Any]) -> str:
-    """Return the robot description that the parameters specify, or an empty string.
-
-    Raises
-    ------
-    ValueError
-        The file cannot be read.
-    """
+    """Return the robot description that the parameters specify, or an empty string."""
     if values["robot_description"]:
         return values["robot_description"]
     if values["robot_description_file"]:
@@ -47,21 +41,9 @@ def parameter_description(values: Mapping[str, Any]) -> str:
 
 
 class Description:
-    """The current and the latest description of a node.
+    """The `current` description of a node, and the `latest` received, valid or not.
 
-    Parameters
-    ----------
-    use : callable(str)
-        Uses a description; raises an exception to keep the current one.
-    reject : callable(str, str)
-        Reports the source of a rejected description, and the reason.
-
-    Attributes
-    ----------
-    current : str
-        The one in use; initially empty.
-    latest : str
-        The last one received, valid or not.
+    `use(text)` raises an exception to keep the current one; `reject(source, why)` reports it.
     """
 
     def __init__(self, use: Callable[[str], None], reject: Callable[[str, str], None]) -> None:

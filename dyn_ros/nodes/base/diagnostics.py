@@ -5,12 +5,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-
-if TYPE_CHECKING:
-    from .lifecycle import BaseNode
+from rclpy.node import Node
 
 THROTTLE = 5.0      # seconds between two log lines about the same thing
 
@@ -32,14 +29,9 @@ class Counts:
 
 
 class Report:
-    """The log and the diagnostics of a node.
+    """The log and the diagnostics of a node."""
 
-    Parameters
-    ----------
-    node : BaseNode
-    """
-
-    def __init__(self, node: BaseNode) -> None:
+    def __init__(self, node: Node) -> None:
         self._node = node
         self._last_logged: dict[str, float] = {}
         self._last_waiting = ""

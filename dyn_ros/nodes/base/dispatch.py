@@ -8,55 +8,22 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from rclpy.qos_overriding_options import QoSOverridingOptions
 
-import dyn_ros
 from dyn_ros.engine.algorithms.all_terms import Terms as AllTerms
 
 from ...cdr.template import Template
 from ...states.rate_limiter import RateLimiter
 from ...states.states import State
-
-if TYPE_CHECKING:
-    from .robot import RobotContext
-    from .robot_node import RobotNode
+from ..robot.context import RobotContext
+from ..robot.terms import Terms
+from .lifecycle import BaseNode
 
 RECOUNT = 0.005     # time after which subscribers are counted again [s]
 STATE_READS = frozenset({"effort", "acceleration"})
 """What an output reads from the `State` in addition to q and v: collected only if it is read."""
-
-
-class Terms:
-    """The terms of the equations of motion that an output declares, for the current state.
-
-    An attribute is an array of `Data`, a result of `dyn_ros.all_terms`; terms that depend on the
-    velocity are those of a robot at rest if `State.v` is None.
-
-    Parameters
-    ----------
-    data : dyn_ros.Data
-    names : iterable of str
-        The declared terms.
-
-    Raises
-    ------
-    AttributeError
-        Another attribute is read; names it, and the declared ones.
-    """
-
-    def __init__(self, data: dyn_ros.Data, names: Iterable[str]) -> None:
-        self._data, self._names = data, frozenset(names)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in self._names:
-            value = getattr(self._data, name)
-            setattr(self, name, value)      # an array that stays: found here from now on
-            return value
-        raise AttributeError(
-            f"the term {name!r} is not declared: add it to the `reads` of the output, which "
-            f"declares {', '.join(sorted(self._names)) or 'none'}")
 
 
 Compute: TypeAlias = Callable[[State, Terms], Any]
@@ -67,26 +34,14 @@ Compute: TypeAlias = Callable[[State, Terms], Any]
 class Output:
     """A topic that a node publishes for each state.
 
-    Parameters
-    ----------
-    topic : str
-    type : type
-        Of the message.
-    make : callable(robot)
-        Returns a function `(state, terms) -> message` for a `RobotContext`. It returns a message
-        or a `Template`, or None if an input is missing.
-    reads : tuple of str, or callable() -> tuple of str or None
-        The results of `dyn_ros.all_terms` that the function reads from `terms`, and those of
-        `STATE_READS` that it reads from `state`. A callable is called for each state; None skips
-        the state.
-    stamped : bool
-        Whether the message has a header, which gets the stamp of the state.
-    clear : callable(), optional
-        Returns the message that removes from displays what the node has shown; it is published
-        when the node stops.
-    has_rate : bool
-        Whether `reads` limits its rate: `max_rate` of the node then does not. Both together would
-        have each node choose other states.
+    `make(robot)` returns a function `(state, terms) -> message` for a `RobotContext`, which returns
+    a message or a `Template`, or None if an input is missing. `reads` are the results of
+    `dyn_ros.all_terms` that it reads from `terms`, and those of `STATE_READS` that it reads from
+    `state`; a callable is called for each state, and returns None to skip it. A `stamped` message
+    has a header, which gets the stamp of the state. `clear()` returns the message that removes
+    from displays what the node has shown, published when the node stops. If `has_rate`, `reads`
+    limits the rate and `max_rate` of the node does not: both together would have each node choose
+    other states.
     """
 
     topic: str
@@ -156,15 +111,9 @@ class _Due(NamedTuple):
 
 
 class Dispatch:
-    """The outputs of a node.
+    """The outputs of a node."""
 
-    Parameters
-    ----------
-    node : RobotNode
-    outputs : sequence of Output
-    """
-
-    def __init__(self, node: RobotNode, outputs: Sequence[Output]) -> None:
+    def __init__(self, node: BaseNode, outputs: Sequence[Output]) -> None:
         self._node, self._outputs = node, outputs
         self._live: list[_Live] = []
         self._subscribed: list[_Live] = []      # those that had subscribers when last counted
@@ -265,7 +214,22 @@ def _split(reads: tuple[frozenset[str], ...]) -> tuple[frozenset[str], tuple[str
     return every & STATE_READS, tuple(sorted(every - STATE_READS))
 
 
-def process_state(nodes: Sequence[RobotNode], robot: RobotContext, received: float) -> None:
+class FollowingNode(Protocol):
+    """What `process_state` uses of a node."""
+
+    dispatch: Dispatch
+
+    @property
+    def active(self) -> bool: ...
+
+    def follows(self, now: float) -> Iterable[str] | None: ...
+
+    def on_state(self, robot: RobotContext, state: State) -> None: ...
+
+    def guard(self, what: str, call: Callable[..., object], *given: Any) -> None: ...
+
+
+def process_state(nodes: Sequence[FollowingNode], robot: RobotContext, received: float) -> None:
     """Publish the outputs of nodes in one process for the latest state of their robot.
 
     The first node owns the robot; the others publish only if it does. Nodes that follow every
@@ -277,7 +241,7 @@ def process_state(nodes: Sequence[RobotNode], robot: RobotContext, received: flo
     due = [(node, outputs) for node in nodes if source.active and (
         outputs := node.dispatch.due(
             received, passes and (node is source or node.dispatch.passes(received))))]
-    of_state, names = _split(tuple([each.reads for _, outputs in due for each in outputs]))
+    of_state, names = _split(tuple([output.reads for _, outputs in due for output in outputs]))
     following = [(node, reads) for node in nodes if source.active and node.active
                  and (reads := node.follows(received)) is not None]
     if following:

@@ -5,17 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from geometry_msgs.msg import WrenchStamped
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from ...states.joint_states import Rejected
 from ..messages.wrenches import WrenchReader
-from .robot import RobotContext
-
-if TYPE_CHECKING:
-    from .robot_node import RobotNode
+from ..robot.context import RobotContext
+from .lifecycle import BaseNode
 
 COMMAND_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
 SENSOR_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -28,14 +26,7 @@ Subscription: TypeAlias = tuple[Any, Read, QoSProfile]
 
 
 class InputTopic:
-    """The latest message of a topic, converted for a robot.
-
-    Parameters
-    ----------
-    name : str
-    read : callable(robot, message)
-        Converts a message; raises a ValueError if it does not fit the robot.
-    """
+    """The latest message of a topic, converted for a robot."""
 
     def __init__(self, name: str, read: Read) -> None:
         self.name = name
@@ -70,16 +61,10 @@ class InputTopic:
 
 
 class Inputs:
-    """The subscriptions that a node's parameters require.
+    """The subscriptions that a node's parameters require; each message is given to `on_input`."""
 
-    Parameters
-    ----------
-    node : RobotNode
-        Its `on_input(topic, message)` is called with an `InputTopic` for each message.
-    """
-
-    def __init__(self, node: RobotNode) -> None:
-        self._node = node
+    def __init__(self, node: BaseNode, on_input: Callable[[InputTopic, Any], object]) -> None:
+        self._node, self._on_input = node, on_input
         self._open: dict[str, InputTopic] = {}      # by name
 
     def __contains__(self, topic: str) -> bool:
@@ -106,7 +91,7 @@ class Inputs:
         for topic in wanted.keys() - self._open.keys():
             kind, read, qos = wanted[topic]
             latest = InputTopic(topic, read)
-            self._node.subscribe(kind, topic, partial(self._node.on_input, latest), qos)
+            self._node.subscribe(kind, topic, partial(self._on_input, latest), qos)
             self._open[topic] = latest
 
     def numbers(self, topic: str, robot: RobotContext, timeout: float) -> Any:
@@ -119,19 +104,8 @@ def wrenches(topics: Sequence[str], frames: Sequence[str] = (),
              ) -> dict[str, tuple[Any, WrenchReader, QoSProfile]]:
     """Return the subscriptions for wrenches on these topics.
 
-    Parameters
-    ----------
-    topics : sequence of str
-    frames : sequence of str
-        For each topic, the frame at whose origin its wrenches act; empty: the one in the header.
-        An empty sequence: all empty.
-    field : str
-        Name of what specifies `frames`, for error messages.
-
-    Raises
-    ------
-    Rejected
-        Lengths that do not match, or a topic with several frames.
+    They act at the origins of `frames`; one that is empty, or all without any: at the frame in the
+    header. `field` is what specifies them, for error messages.
     """
     if len(frames) not in (0, len(topics)):
         raise Rejected(f"{field}: expected one name for each of the {len(topics)} topics, or none, "

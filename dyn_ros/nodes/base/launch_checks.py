@@ -16,18 +16,7 @@ class LaunchError(RuntimeError):
 
 
 def require_file(argument: str) -> OpaqueFunction:
-    """Return an action that fails if an argument is the path of a file that does not exist.
-
-    Parameters
-    ----------
-    argument : str
-        Name of an argument that is a path, or empty.
-
-    Raises
-    ------
-    LaunchError
-        When the action is executed: there is no such file.
-    """
+    """Return an action that fails if an argument is the path of a file that does not exist."""
     def check(context: LaunchContext) -> None:
         path = _value(context, argument)
         if path and not os.path.exists(path):
@@ -39,16 +28,7 @@ def require_file(argument: str) -> OpaqueFunction:
 def require_package(name: str, argument: str | None = None) -> OpaqueFunction:
     """Return an action that fails if a ROS package is not installed.
 
-    Parameters
-    ----------
-    name : str
-    argument : str, optional
-        Name of an argument: the package is required only if its value is neither empty nor false.
-
-    Raises
-    ------
-    LaunchError
-        When the action is executed: the package is missing.
+    With an argument, the package is required only if its value is neither empty nor false.
     """
     def check(context: LaunchContext) -> None:
         if argument is not None and _value(context, argument).lower() in ("", "false", "0"):
@@ -64,19 +44,7 @@ def require_package(name: str, argument: str | None = None) -> OpaqueFunction:
 
 
 def require_module(name: str, command: str) -> OpaqueFunction:
-    """Return an action that fails if a Python module is not installed.
-
-    Parameters
-    ----------
-    name : str
-    command : str
-        The command that installs it.
-
-    Raises
-    ------
-    LaunchError
-        When the action is executed: the module is missing.
-    """
+    """Return an action that fails if a Python module, which a command installs, is missing."""
     def check(context: LaunchContext) -> None:
         if importlib.util.find_spec(name) is None:
             raise LaunchError(f"the Python package {name} is not installed: {command}")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
@@ -18,53 +18,39 @@ from launch import LaunchDescription
 from ...engine.model.urdf import read_description
 
 Argument: TypeAlias = "tuple[str, Any, str]"        # name, default, description
+NODES: Argument = ("nodes", "true",
+                   "Start the nodes of this package; false: they are already running.")
+VIEWER_ARGUMENTS: Sequence[Argument] = (
+    ("host", "127.0.0.1", "Address to serve the page on; 127.0.0.1: this machine only."),
+    ("port", "8080", "First port to try for the page."),
+)
 
 
 def launch_description(executable: str, config: str, name: str | None = None) -> LaunchDescription:
     """Declare the arguments, then start an executable of this package.
 
-    Parameters
-    ----------
-    executable : str
-    config : str
-        File in `config/` with its parameters.
-    name : str, optional
-        Default name of the node; if omitted, the launch file has no argument `name`.
-
-    Returns
-    -------
-    launch.LaunchDescription
+    Its parameters are in `config/`; without the default of a name, there is no argument `name`.
     """
-    return LaunchDescription([*_declared(_arguments(config, name)),
-                              OpaqueFunction(function=_node, args=[executable, name])])
+    return _description(_arguments(config, name), _node, executable, name)
 
 
 def view_description() -> LaunchDescription:
-    """Declare the arguments, then start RViz, the frame publishers and all nodes.
-
-    Returns
-    -------
-    launch.LaunchDescription
-    """
-    return LaunchDescription([*_declared((*_arguments("dyn_ros.yaml", None), *_view_arguments())),
-                              OpaqueFunction(function=_view)])
+    """Declare the arguments, then start RViz, the frame publishers and all nodes."""
+    return _description((*_arguments("dyn_ros.yaml", None), NODES, *_view_arguments()), _view)
 
 
 def viewer_description() -> LaunchDescription:
-    """Declare the arguments, then start all nodes and the browser view.
+    """Declare the arguments, then start all nodes and the browser view."""
+    return _description((*_arguments("dyn_ros.yaml", None), NODES, *VIEWER_ARGUMENTS), _viewer)
 
-    Returns
-    -------
-    launch.LaunchDescription
-    """
+
+def _description(arguments: Iterable[Argument], start: Callable[..., list[Any]],
+                 *given: Any) -> LaunchDescription:
+    """Declare arguments, then do what `start(context, *given)` returns for their values."""
     return LaunchDescription([
-        *_declared((*_arguments("dyn_ros.yaml", None), *_viewer_arguments())),
-        OpaqueFunction(function=_viewer)])
-
-
-def _declared(arguments: Iterable[Argument]) -> list[DeclareLaunchArgument]:
-    return [DeclareLaunchArgument(name, default_value=default, description=description)
-            for name, default, description in arguments]
+        *(DeclareLaunchArgument(name, default_value=default, description=description)
+          for name, default, description in arguments),
+        OpaqueFunction(function=start, args=given)])
 
 
 def _config(file: str) -> PathJoinSubstitution:
@@ -92,16 +78,7 @@ def _view_arguments() -> Sequence[Argument]:
     return (
         ("rviz_config", _config("dyn_ros.rviz"), "Configuration file of RViz."),
         ("fixed_frame", "", "Fixed frame of RViz. Empty: the one in rviz_config."),
-        ("nodes", "true", "Start the nodes of this package; false: they are already running."),
         ("gui", "false", "Start joint_state_publisher_gui, with sliders that move the robot."),
-    )
-
-
-def _viewer_arguments() -> Sequence[Argument]:
-    return (
-        ("nodes", "true", "Start the nodes of this package; false: they are already running."),
-        ("host", "127.0.0.1", "Address to serve the page on; 127.0.0.1: this machine only."),
-        ("port", "8080", "First port to try for the page."),
     )
 
 
@@ -169,7 +146,7 @@ def _view(context: Any) -> list[Any]:
             on_exit=on_exit)
 
     path, fixed_frame = (
-        _value(context, each) for each in ("robot_description_file", "fixed_frame"))
+        _value(context, name) for name in ("robot_description_file", "fixed_frame"))
     nodes = []
     if path:
         nodes.append(node("robot_state_publisher", robot_description=_robot_description(path)))

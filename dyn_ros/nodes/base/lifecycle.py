@@ -34,15 +34,8 @@ class BaseNode(LifecycleNode):
     """A lifecycle node that subscribes to a robot's description, joint states and odometry.
 
     A subclass implements `open`, `close`, `use_description`, `on_joint_states`, `on_odometry` and
-    `diagnose`; it extends `accept_parameters` and `parameters_changed`.
-
-    Parameters
-    ----------
-    name : str
-    specs : sequence of Spec
-        The parameters of the node; their values are in `self.parameters.values`.
-    listens : bool
-        Whether this node subscribes to the robot's topics itself.
+    `diagnose`; it extends `accept_parameters` and `parameters_changed`. The values of its `specs`
+    are in `self.parameters.values`; it subscribes to the robot's topics itself if it `listens`.
     """
 
     specs: ClassVar[tuple[Spec, ...]] = ()
@@ -130,10 +123,7 @@ class BaseNode(LifecycleNode):
     def start(self) -> None:
         """Configure and activate this node and its members, each according to its autostart.
 
-        Raises
-        ------
-        ValueError
-            The file in the parameter robot_description_file cannot be read.
+        A ValueError if the file in the parameter robot_description_file cannot be read.
         """
         if self.parameters.values["autostart"]:
             if self._listens and not self.parameters.faults:

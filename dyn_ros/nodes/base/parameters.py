@@ -87,17 +87,9 @@ class Parameters:
     `specs` holds the `Spec` of each by name; `changes` counts the successful changes.
 
     An invalid initial value is not fatal: it is reported in `faults` (by name) until it is
-    replaced, and `values` holds the default in the meantime.
-
-    Parameters
-    ----------
-    node : rclpy.node.Node
-    specs : sequence of Spec
-    accept : callable(values, changed)
-        Called before a change with all values as they would be and the changed names; raises a
-        ValueError, whose text is the reason, to reject it.
-    changed : callable(changed)
-        Called after a change.
+    replaced, and `values` holds the default in the meantime. `accept(values, changed)` is called
+    before a change with all values as they would be, and raises a ValueError, whose text is the
+    reason, to reject it; `changed(names)` is called after it.
     """
 
     def __init__(self, node: Node, specs: Sequence[Spec],

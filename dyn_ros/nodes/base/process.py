@@ -12,13 +12,12 @@ import threading
 import traceback
 from collections.abc import Sequence
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import rclpy
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 
-if TYPE_CHECKING:
-    from .lifecycle import BaseNode
+from .lifecycle import BaseNode
 
 GRACE_PERIOD = 1.0  # seconds between a signal and the forced exit of a process that still runs
 
@@ -111,8 +110,8 @@ def run(node_class: Any, name: str, args: Sequence[str] | None = None) -> int:
 
 def _spin(node: BaseNode) -> None:
     executor = _executor()
-    for each in (node, *node.members):
-        executor.add_node(each)
+    for member in (node, *node.members):
+        executor.add_node(member)
     while rclpy.ok():
         try:
             executor.spin_once(1.0)

@@ -5,77 +5,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence, Set
-from functools import partial
 from typing import Any, ClassVar
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from nav_msgs.msg import Odometry
 from rclpy.lifecycle import TransitionCallbackReturn
-from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
 
-import dyn_ros
-
 from ...states import joint_states as rules
 from ...states.joint_states import abbreviated
-from ...states.kernel import COLLECT
 from ...states.states import State
-from ..cdr_parser import deserialized
-from ..command import Command
-from ..markers.common import Kind, Markers
 from ..messages import conversions
-from ..services.service import Service, defer, service_callback
-from . import description, lifecycle
-from .description import parameter_description
+from ..messages.serialized import deserialized
+from ..robot.context import RobotContext, SettingError, UnknownPosition
+from . import description, kernels
+from .command import Command
 from .dispatch import Compute, Dispatch, process_state
 from .dispatch import Output as Output
 from .inputs import Inputs, InputTopic
 from .lifecycle import BaseNode
+from .markers import Kind, Markers
 from .parameters import Spec
 from .process import run as run
-from .robot import RobotContext, SettingError, UnknownPosition
-
-SPECS = (
-    *lifecycle.SPECS,
-    Spec("max_rate", 0.0, "Publish at most this often [Hz], except for ~/markers; 0: every "
-         "state.", limits=(0.0, 1e5)),
-    Spec("root_joint", "fixed", "How the root link moves in the world.",
-         choices=("fixed", "floating", "planar"), robot=True),
-    Spec("gravity", [0.0, 0.0, -9.81], "Gravity in the world frame [m/s2].", size=3,
-         limits=(-1e6, 1e6), robot=True),
-    Spec("mimic", "project", "Mimic joints follow their master, or are free joints.",
-         choices=("project", "ignore"), robot=True),
-    Spec("strict", False, "Reject a robot description that causes warnings.", robot=True),
-    Spec("joints", Parameter.Type.STRING_ARRAY,
-         "Joints to publish, in this order; empty: all, in the order of the model.", robot=True),
-    Spec("armature", Parameter.Type.DOUBLE_ARRAY,
-         "Rotor inertia for each published row [kg m2, kg]; empty: none.", robot=True),
-    Spec("locked_joints", Parameter.Type.STRING_ARRAY,
-         "Joints to treat as fixed, each as name=position [rad, m], or the name alone: where "
-         "joint_states has it when it is locked.", robot=True),
-    Spec("include_friction", False,
-         "Include damping and Coulomb friction of the joints, as specified in the robot "
-         "description, in nle of ~/state and in the efforts of ~/get_inverse_dynamics and "
-         "~/get_trajectory_efforts.", robot=True),
-    Spec("frame_id", "", "frame_id of published messages; empty: the root link.", robot=True),
-    Spec("world_frame", "",
-         "frame_id of quantities expressed in the world, for a floating or planar base; empty: the "
-         "frame_id of odom, or world.", robot=True),
-    Spec("staleness", rules.STALENESS,
-         "Largest difference between stamps within one state, and largest age of the state used "
-         "by a service [s].", limits=(1e-3, 3600.0), robot=True),
-    Spec("base_source", "odometry",
-         "Source of the pose and twist of a floating or planar base: the topic odom, or the "
-         "parameters base_pose and base_twist.",
-         choices=("odometry", "parameter"), robot=True),
-    Spec("base_pose", [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0],
-         "Pose of the base in the world: x y z [m], qx qy qz qw.", size=7, robot=True),
-    Spec("base_twist", [0.0] * 6,
-         "Twist of the base, expressed in the base frame: linear [m/s], angular [rad/s].", size=6,
-         robot=True),
-)
-
+from .service import Service, defer, service_callback
+from .specs import SPECS
 
 
 class RobotNode(BaseNode):
@@ -85,14 +39,8 @@ class RobotNode(BaseNode):
     compiled at configure), `batch_kernels` (those that it calls for batches), `outputs`, `offers`
     (services, available once configured), `markers` (the kinds that `~/markers` shows) and, for
     parameters of its own, `specs`. It sets `command` before it calls this initializer if it
-    publishes `~/command`.
-
-    Parameters
-    ----------
-    name : str
-    source : RobotNode, optional
-        Another node in this process, which owns the robot's parameters and topics. This node
-        uses its robot and its states.
+    publishes `~/command`. With a `source`, another node in this process, which owns the robot's
+    parameters and topics, it uses the robot and the states of that.
     """
 
     kernels: tuple[str, ...] = ()
@@ -122,7 +70,7 @@ class RobotNode(BaseNode):
             self.outputs = (*self.outputs, Output(
                 "~/markers", MarkerArray, self._markers.make, self._markers.reads,
                 clear=self._markers.clear, has_rate=True))
-        self.inputs = Inputs(self)
+        self.inputs = Inputs(self, self.on_input)
         super().__init__(name, [spec for spec in self.all_specs() if not (source and spec.robot)],
                          listens=source is None, **kwargs)
         if source:
@@ -145,7 +93,7 @@ class RobotNode(BaseNode):
     def open(self) -> None:
         """Load the kernels; create the outputs, the services and the subscriptions for inputs."""
         if self.kernels:
-            self._compile()
+            kernels.load(self, self.kernels, self.batch_kernels)
         self.dispatch = Dispatch(self, self.outputs)
         self.dispatch.limit(self.parameters.values["max_rate"])
         self.dispatch.open()
@@ -181,38 +129,6 @@ class RobotNode(BaseNode):
             self.command.stop("the node is not active")
         self.dispatch.clear()
 
-    def _compile(self, coupled: bool = False) -> None:
-        """Compile what the node calls, and load what each state needs.
-
-        With `coupled`, also what robots with mimic joints need.
-        """
-        started = last = time.monotonic()
-
-        def progress(done: int, total: int, name: str) -> None:
-            nonlocal last
-            if not self.context.ok():
-                raise KeyboardInterrupt
-            if done == total:
-                return
-            busy = f"compiling {name}, {done + 1} of {total}"
-            if last == started:
-                self.get_logger().info(
-                    "compiling functions that are not in the cache, which takes up to a minute on "
-                    "the first start (run `dyn_ros precompile` to compile them in advance)")
-            if last == started or time.monotonic() - last > 1.0:
-                last = time.monotonic()
-                self.get_logger().info(busy)
-                self.diagnose(busy)
-
-        self.diagnose("loading functions")
-        precompile = partial(dyn_ros.precompile, progress=progress, coupled=coupled)
-        compiled = precompile(self.kernels, batch=False, load=False)
-        compiled += precompile(self.batch_kernels, load=False)
-        compiled += precompile([name for name in self.kernels if name == "all_terms"],
-                               batch=False, more=(COLLECT,))
-        if compiled:
-            self.get_logger().info(f"compiled in {time.monotonic() - started:.1f} s")
-
     # Parameters and robot description
 
     def accept_parameters(self, values: Mapping[str, Any], changed: Set[str]) -> None:
@@ -235,7 +151,7 @@ class RobotNode(BaseNode):
 
     def _accept_robot(self, values: Mapping[str, Any], changed: Set[str]) -> None:
         if description.NAMES & changed:
-            text = parameter_description(values)
+            text = description.parameter_description(values)
             if text:
                 self._candidate = self._make(text, values)
             return
@@ -275,7 +191,7 @@ class RobotNode(BaseNode):
         return {**self._read_positions(), **(self._robot.standing if self._robot else {})}
 
     def _read_positions(self) -> dict[str, float]:
-        messages = [_read(data) for data in self._latest.values()]
+        messages = [deserialized(data, JointState) for data in self._latest.values()]
         return {**self._reported, **{
             name: position for message in messages
             for name, position in zip(message.name, message.position)
@@ -300,7 +216,7 @@ class RobotNode(BaseNode):
             robot.odometry_frame = self._robot.odometry_frame
         if 0 in robot.model.nvs and not self._has_compiled_coupled:
             for node in self.nodes:
-                node._compile(coupled=True)
+                kernels.load(node, node.kernels, node.batch_kernels, coupled=True)
             self._has_compiled_coupled = True
         return robot, [node.dispatch.make(robot) for node in self.nodes]
 
@@ -343,13 +259,13 @@ class RobotNode(BaseNode):
         self.report.count.messages += 1
         robot = self._robot
         if robot is None:
-            message = _read(data)
+            message = deserialized(data, JointState)
             rules.check_lengths(message.name, message.position, message.velocity, message.effort)
             self._keep(tuple(message.name), data)
             return
         due = robot.state.receive(data, self._nanoseconds)
         if due is None:
-            message = _read(data)
+            message = deserialized(data, JointState)
             due = robot.state.joint_states(message.name, message.position, message.velocity,
                                            message.effort, self.stamp(message))
         self._keep(robot.state.layout, data)
@@ -448,8 +364,3 @@ class RobotNode(BaseNode):
                if self.command else {}),
             **self.details(),
         })
-
-
-def _read(data: bytes) -> JointState:
-    message: JointState = deserialized(data, JointState, "sensor_msgs/JointState")
-    return message

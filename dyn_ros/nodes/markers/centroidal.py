@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Markers of centroidal_node: centers of mass, momentum, the inertia with locked joints.
 
-As in markers.py, a kind is one function and one entry at the end of this file.
+As in base/markers.py, a kind is one function and one entry at the end of this file.
 """
 from __future__ import annotations
 
@@ -17,33 +17,34 @@ from dyn_ros.engine.kernel.lie import matrix_quaternion
 
 from ...states.states import State
 from ...viewer.scene import shapes
-from ...viewer.scene.groups import Group
-from ..base.dispatch import Terms
+from ...viewer.scene.marker_arrays import MarkerArrays
+from ..base.markers import Draw, Look, kind
 from ..base.parameters import Spec
-from ..base.robot import RobotContext
-from ..whole import WHOLE, whole_robot
-from .common import Draw, Look, kind
+from ..robot.composite_body import COMPOSITE_TERMS, composite_body
+from ..robot.context import RobotContext
+from ..robot.terms import Terms
 
 
 def com(node: Any, robot: RobotContext, look: Look) -> Draw:
     """The center of mass of the whole robot, including the base link of a fixed base."""
-    balls = Group(look, Marker.SPHERE)
+    balls = MarkerArrays(look, Marker.SPHERE)
 
-    def draw(state: State, terms: Terms) -> Iterable[Group]:
-        whole = whole_robot(robot, state, terms).body
-        balls.balls([0], np.array([whole.com]), np.array([look.scale]))
+    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
+        body = composite_body(robot, state, terms).body
+        balls.balls([0], np.array([body.com]), np.array([look.scale]))
         return [balls]
     return draw
 
 
 def com_projection(node: Any, robot: RobotContext, look: Look) -> Draw:
     """The projection of the center of mass onto the ground, and a line to it."""
-    discs, lines = Group(look, Marker.CYLINDER), Group(look, Marker.LINE_STRIP, "line", 2)
+    discs = MarkerArrays(look, Marker.CYLINDER)
+    lines = MarkerArrays(look, Marker.LINE_STRIP, "line", 2)
     up = shapes.upward(robot.model.gravity)
     turn, widths = shapes.facing(up), np.array([look.scale, look.scale, 0.0])
 
-    def draw(state: State, terms: Terms) -> Iterable[Group]:
-        center = np.array(whole_robot(robot, state, terms).body.com)
+    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
+        center = np.array(composite_body(robot, state, terms).body.com)
         ground = shapes.on_ground(center, up, look.height)
         discs.solids([0], ground, turn, widths)
         lines.lines([0], np.array([[center, ground]]))
@@ -59,9 +60,9 @@ def subtree_com(node: Any, robot: RobotContext, look: Look) -> Draw:
     except ValueError as error:
         raise ValueError(f"markers.{look.name}.joints: {error}") from None
     joints = np.array(chosen or range(model.njoints), int)
-    balls = Group(look, Marker.SPHERE)
+    balls = MarkerArrays(look, Marker.SPHERE)
 
-    def draw(state: State, terms: Terms) -> Iterable[Group]:
+    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
         centers, mass = terms.subtree_com, terms.subtree_mass
         heavy = joints[mass[joints] > 0.0]
         share = mass[heavy] / model.total_mass
@@ -81,27 +82,27 @@ def angular_momentum(node: Any, robot: RobotContext, look: Look) -> Draw:
 
 
 def _momentum(robot: RobotContext, look: Look, part: slice) -> Draw:
-    arrows = Group(look, Marker.ARROW)
+    arrows = MarkerArrays(look, Marker.ARROW)
 
-    def draw(state: State, terms: Terms) -> Iterable[Group]:
-        whole, h, _ = whole_robot(robot, state, terms)
+    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
+        body, h, _ = composite_body(robot, state, terms)
         if h is None:
             arrows.show([])
         else:
-            arrows.arrows([0], np.array([whole.com]), look.scale * np.array([h[part]]))
+            arrows.arrows([0], np.array([body.com]), look.scale * np.array([h[part]]))
         return [arrows]
     return draw
 
 
 def locked_inertia(node: Any, robot: RobotContext, look: Look) -> Draw:
     """The homogeneous ellipsoid with the inertia of the robot with its joints locked."""
-    solids = Group(look, Marker.SPHERE)
+    solids = MarkerArrays(look, Marker.SPHERE)
 
-    def draw(state: State, terms: Terms) -> Iterable[Group]:
-        whole = whole_robot(robot, state, terms).body
-        if whole.mass > 0.0:
-            spread, axes = shapes.principal_spread(whole.mass, whole.matrix())
-            solids.solids([0], whole.com, matrix_quaternion(axes),
+    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
+        body = composite_body(robot, state, terms).body
+        if body.mass > 0.0:
+            spread, axes = shapes.principal_spread(body.mass, body.matrix())
+            solids.solids([0], body.com, matrix_quaternion(axes),
                           look.scale * shapes.ELLIPSOID * spread)
         return [solids]
     return draw
@@ -109,14 +110,14 @@ def locked_inertia(node: Any, robot: RobotContext, look: Look) -> Draw:
 
 CENTROIDAL = (
     kind("com", com, "the robot's center of mass", 0.08, "Diameter [m].", [0.12, 0.36, 1.0, 1.0],
-         reads=WHOLE),
+         reads=COMPOSITE_TERMS),
     kind("com_projection", com_projection,
          "the center of mass projected along gravity onto the ground",
          0.1, "Diameter [m].", [0.0, 0.63, 0.78, 1.0],
          Spec("height", 0.0,
               "Height of the ground in the frame of the markers, against gravity [m].",
               limits=(-1e6, 1e6)),
-         reads=WHOLE),
+         reads=COMPOSITE_TERMS),
     kind("subtree_com", subtree_com,
          "the center of mass of each joint's subtree",
          0.08, "Diameter for a subtree with the total mass [m].", [0.76, 0.53, 0.95, 1.0],
@@ -124,12 +125,12 @@ CENTROIDAL = (
               "Joints whose subtrees to show; empty: all."),
          show=False, reads=("subtree_com", "subtree_mass")),
     kind("linear_momentum", linear_momentum, "the linear momentum, from the center of mass",
-         0.05, "Length of 1 kg m/s [m].", [0.07, 0.64, 0.23, 1.0], reads=WHOLE),
+         0.05, "Length of 1 kg m/s [m].", [0.07, 0.64, 0.23, 1.0], reads=COMPOSITE_TERMS),
     kind("angular_momentum", angular_momentum,
          "the angular momentum about the center of mass, along its axis",
-         0.2, "Length of 1 kg m2/s [m].", [0.64, 0.13, 0.27, 1.0], reads=WHOLE),
+         0.2, "Length of 1 kg m2/s [m].", [0.64, 0.13, 0.27, 1.0], reads=COMPOSITE_TERMS),
     kind("locked_inertia", locked_inertia,
          "the homogeneous ellipsoid with the mass and inertia of the robot with its joints locked",
          1.0, "Scale factor; 1 is the true size.", [0.16, 0.33, 0.74, 0.25], show=False,
-         reads=WHOLE),
+         reads=COMPOSITE_TERMS),
 )

@@ -2,37 +2,55 @@
 # SPDX-License-Identifier: Apache-2.0
 """Markers of centroidal_node about the ground: contact forces, friction cones, support polygon.
 
-As in markers.py, a kind is one function and one entry at the end of this file.
+As in base/markers.py, a kind is one function and one entry at the end of this file.
 """
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from visualization_msgs.msg import Marker
 
+from dyn_ros.engine.kernel.types import Array
+
 from ...states.states import State
 from ...viewer.scene import shapes
-from ...viewer.scene.groups import THINNEST, Group, Screws
-from ..base.dispatch import Terms
-from ..base.parameters import Spec
-from ..base.robot import RobotContext
-from ..feet import rate_reads, reads
-from ..ground import convex_hull
-from .common import Draw, Look, kind
-
-if TYPE_CHECKING:
-    from ..centroidal_node import CentroidalNode
+from ...viewer.scene.marker_arrays import THINNEST, MarkerArrays, Screws
+from ..base.markers import Draw, Look, kind
+from ..base.parameters import Parameters, Spec
+from ..robot.context import RobotContext
+from ..robot.ground import convex_hull
+from ..robot.support import Support, rate_reads, reads
+from ..robot.terms import Terms
 
 FINE = 0.3          # width of the lines of a cone / width of other lines
 
 
-def contact_force(node: CentroidalNode, robot: RobotContext, look: Look) -> Draw:
+class Ground(Protocol):
+    """Returns what the ground exerts on the robot in a state."""
+
+    def support(self, robot: RobotContext, state: State, terms: Terms) -> Support | None: ...
+
+    def center_of_pressure(self, robot: RobotContext, state: State,
+                           terms: Terms) -> Array | None: ...
+
+
+class GroundNode(Protocol):
+    """What the markers use of their node."""
+
+    parameters: Parameters
+    feet: Ground
+
+    def zero_moment_point(self, robot: RobotContext, state: State,
+                          terms: Terms) -> Array | None: ...
+
+
+def contact_force(node: GroundNode, robot: RobotContext, look: Look) -> Draw:
     """The force of the ground on each foot, relative to the weight of the robot."""
     screws = Screws(look)
 
-    def draw(state: State, terms: Terms) -> Iterable[Group]:
+    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
         support = node.feet.support(robot, state, terms)
         if support is None or not support.active.any():
             return screws.hide()
@@ -48,14 +66,14 @@ def _weight(robot: RobotContext) -> float:
     return mass * (gravity or 9.81) or 1.0
 
 
-def friction_cone(node: CentroidalNode, robot: RobotContext, look: Look) -> Draw:
+def friction_cone(node: GroundNode, robot: RobotContext, look: Look) -> Draw:
     """The forces at each foot that do not make it slip, in another color if its force does."""
     up = shapes.upward(robot.model.gravity)
     cone = shapes.cone(up, look.scale, look.coefficient * look.scale)
-    lines = Group(look, Marker.LINE_STRIP, points=len(cone), width=FINE * look.width)
+    lines = MarkerArrays(look, Marker.LINE_STRIP, points=len(cone), width=FINE * look.width)
     colors = np.array([look.color, look.slip_color])
 
-    def draw(state: State, terms: Terms) -> Iterable[Group]:
+    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
         support = node.feet.support(robot, state, terms)
         if support is None or not support.active.any():
             lines.show([])
@@ -68,14 +86,14 @@ def friction_cone(node: CentroidalNode, robot: RobotContext, look: Look) -> Draw
     return draw
 
 
-def support_polygon(node: CentroidalNode, robot: RobotContext, look: Look) -> Draw:
+def support_polygon(node: GroundNode, robot: RobotContext, look: Look) -> Draw:
     """The convex hull of the feet in contact, on the ground."""
     up = shapes.upward(robot.model.gravity)
-    across = np.array([each[0] for each in shapes.across(up[None])]).T
+    across = np.array([direction[0] for direction in shapes.across(up[None])]).T
     count = len(node.parameters.values["contact_frames"]) + 1
-    lines = Group(look, Marker.LINE_STRIP, points=count, width=max(look.scale, THINNEST))
+    lines = MarkerArrays(look, Marker.LINE_STRIP, points=count, width=max(look.scale, THINNEST))
 
-    def draw(state: State, terms: Terms) -> Iterable[Group]:
+    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
         support = node.feet.support(robot, state, terms)
         if support is None or support.active.sum() < 2:
             lines.show([])
@@ -89,11 +107,11 @@ def support_polygon(node: CentroidalNode, robot: RobotContext, look: Look) -> Dr
     return draw
 
 
-def zmp(node: CentroidalNode, robot: RobotContext, look: Look) -> Draw:
+def zmp(node: GroundNode, robot: RobotContext, look: Look) -> Draw:
     """The zero moment point, if the rates are known."""
-    balls = Group(look, Marker.SPHERE)
+    balls = MarkerArrays(look, Marker.SPHERE)
 
-    def draw(state: State, terms: Terms) -> Iterable[Group]:
+    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
         point = node.zero_moment_point(robot, state, terms)
         if point is None:
             balls.show([])
@@ -103,13 +121,13 @@ def zmp(node: CentroidalNode, robot: RobotContext, look: Look) -> Draw:
     return draw
 
 
-def center_of_pressure(node: CentroidalNode, robot: RobotContext, look: Look) -> Draw:
+def center_of_pressure(node: GroundNode, robot: RobotContext, look: Look) -> Draw:
     """The center of pressure, as a disc on the ground."""
-    discs = Group(look, Marker.CYLINDER)
+    discs = MarkerArrays(look, Marker.CYLINDER)
     up = shapes.upward(robot.model.gravity)
     turn, widths = shapes.facing(up), np.array([look.scale, look.scale, 0.0])
 
-    def draw(state: State, terms: Terms) -> Iterable[Group]:
+    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
         point = node.feet.center_of_pressure(robot, state, terms)
         if point is None:
             discs.show([])

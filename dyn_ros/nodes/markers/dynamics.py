@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Markers of dynamics_node: torques, inertias, manipulability, wrenches.
 
-As in markers.py, a kind is one function and one entry at the end of this file.
+As in base/markers.py, a kind is one function and one entry at the end of this file.
 """
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from rclpy.parameter import Parameter
@@ -20,23 +20,28 @@ from dyn_ros.engine.kernel.lie import matrix_quaternion
 from dyn_ros.engine.kernel.types import Array
 
 from ...states.states import State
-from ...viewer.scene import groups, shapes
-from ...viewer.scene.groups import Group, Screws, rows_of_joints
-from ..base.dispatch import Terms
-from ..base.parameters import Spec
-from ..base.robot import RobotContext
+from ...viewer.scene import marker_arrays, shapes
+from ...viewer.scene.marker_arrays import MarkerArrays, Screws, rows_of_joints
+from ..base.inputs import Inputs
+from ..base.markers import Draw, Look, kind
+from ..base.parameters import Parameters, Spec
 from ..messages.frames import rotation
-from .common import Draw, Look, kind
-
-if TYPE_CHECKING:
-    from ..base.robot_node import RobotNode
+from ..robot.context import RobotContext
+from ..robot.terms import Terms
 
 LOCAL_WORLD_ALIGNED = dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED
 
 
+class WrenchNode(Protocol):
+    """What the markers of wrenches use of their node."""
+
+    parameters: Parameters
+    inputs: Inputs
+
+
 def torque(node: Any, robot: RobotContext, look: Look) -> Draw:
     """An arrow for the torque of each joint."""
-    return groups.torque(robot.model, look)
+    return marker_arrays.torque(robot.model, look)
 
 
 def _torque_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
@@ -46,7 +51,7 @@ def _torque_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 def inertia(node: Any, robot: RobotContext, look: Look) -> Draw:
     """The body of each joint, and the base link of a fixed base, as homogeneous bodies."""
-    return groups.inertia(robot.model, look, robot.payloads)
+    return marker_arrays.inertia(robot.model, look, robot.payloads)
 
 
 def velocity_ellipsoid(node: Any, robot: RobotContext, look: Look) -> Draw:
@@ -65,14 +70,14 @@ def _manipulability(robot: RobotContext, look: Look,
     if not look.frame:
         return lambda state, terms: ()
     frame, (_, rows) = _frame(model, look), rows_of_joints(model)
-    solids = Group(look, Marker.SPHERE)
+    solids = MarkerArrays(look, Marker.SPHERE)
 
     def ellipsoid(state: State) -> tuple[Array, Array]:
         J = dyn_ros.frame_jacobian(model, data, state.q, look.frame, LOCAL_WORLD_ALIGNED)
         half, axes = shapes.velocity_ellipsoid(J[:3, rows])
         return half, matrix_quaternion(axes)
 
-    def draw(state: State, terms: Terms) -> Iterable[Group]:
+    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
         half, turn = robot.once(state, f"ellipsoid of {look.frame}", lambda: ellipsoid(state))
         if half[0] > 0.0:
             solids.solids([0], terms.oMf[frame, :3, 3], turn, 2.0 * look.scale * half_axes(half))
@@ -91,19 +96,20 @@ def _frame(model: Model, look: Look) -> int:
 
 def wrench_of(topics: str, timeout: str) -> Callable[[Any, RobotContext, Look], Draw]:
     """Return a `make` for the wrenches on the topics in a parameter, with a maximum age."""
-    def make(node: RobotNode, robot: RobotContext, look: Look) -> Draw:
+    def make(node: WrenchNode, robot: RobotContext, look: Look) -> Draw:
         screws = Screws(look)
 
-        def draw(state: State, terms: Terms) -> Iterable[Group]:
+        def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
             values, latest = node.parameters.values, {}
             for id, topic in enumerate(values[topics]):
                 with suppress(ValueError):              # missing or too old
                     latest[id] = node.inputs.numbers(topic, robot, values[timeout])
             if not latest:
                 return screws.hide()
-            oMf = terms.oMf[[each.frame for each in latest.values()]]
-            numbers = np.array([each.numbers for each in latest.values()])
-            axes = np.array([rotation(each.axes, terms.oMf) for each in latest.values()])
+            wrenches = latest.values()
+            oMf = terms.oMf[[wrench.frame for wrench in wrenches]]
+            numbers = np.array([wrench.numbers for wrench in wrenches])
+            axes = np.array([rotation(wrench.axes, terms.oMf) for wrench in wrenches])
             return screws.show(list(latest), oMf[:, :3, 3], rotated(axes, numbers))
         return draw
     return make

@@ -2,62 +2,72 @@
 # SPDX-License-Identifier: Apache-2.0
 """Markers of observer_node: external efforts, the wrench at the tip, the isolated contact.
 
-As in markers.py, a kind is one function and one entry at the end of this file.
+As in base/markers.py, a kind is one function and one entry at the end of this file.
 """
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 from visualization_msgs.msg import Marker
 
 from ...states.states import State
-from ...viewer.scene.groups import Group, JointArrows, Screws
-from ..base.dispatch import Terms
+from ...viewer.scene.marker_arrays import JointArrows, MarkerArrays, Screws
+from ..base.markers import Draw, Look, kind
 from ..base.parameters import Spec
-from ..base.robot import RobotContext
-from .common import Draw, Look, kind
-
-if TYPE_CHECKING:
-    from ..observer_node import ObserverNode
+from ..robot.context import RobotContext
+from ..robot.observation import Observation
+from ..robot.terms import Terms
 
 
-def external_wrench(node: ObserverNode, robot: RobotContext, look: Look) -> Draw:
+class EffortNode(Protocol):
+    """What the markers use of their node."""
+
+    def valid(self, robot: RobotContext, state: State) -> Observation | None: ...
+
+    def tip(self, robot: RobotContext) -> str: ...
+
+    def external_wrench(self, robot: RobotContext, state: State) -> Any: ...
+
+    def contact(self, robot: RobotContext, state: State) -> Any: ...
+
+
+def external_wrench(node: EffortNode, robot: RobotContext, look: Look) -> Draw:
     """The wrench at the tip that explains the external efforts."""
     screws = Screws(look)
 
-    def draw(state: State, terms: Terms) -> Iterable[Group]:
-        found = node.external_wrench(robot, state)
-        if found is None:
+    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
+        estimate = node.external_wrench(robot, state)
+        if estimate is None:
             return screws.hide()
         X = terms.oMf[robot.model.frame_index(node.tip(robot))]
-        wrench = (X[:3, :3] @ found.wrench.reshape(2, 3, 1)).reshape(1, 6)
+        wrench = (X[:3, :3] @ estimate.wrench.reshape(2, 3, 1)).reshape(1, 6)
         return screws.show([0], X[None, :3, 3], wrench)
     return draw
 
 
-def contact(node: ObserverNode, robot: RobotContext, look: Look) -> Draw:
+def contact(node: EffortNode, robot: RobotContext, look: Look) -> Draw:
     """The force of an isolated contact: its tip is on the line of action."""
-    arrows = Group(look, Marker.ARROW)
+    arrows = MarkerArrays(look, Marker.ARROW)
 
-    def draw(state: State, terms: Terms) -> Iterable[Group]:
-        found = node.contact(robot, state)
-        if found is None or not found.line_valid or not np.isfinite(found.direction).all():
+    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
+        contact = node.contact(robot, state)
+        if contact is None or not contact.line_valid or not np.isfinite(contact.direction).all():
             arrows.show([])
             return [arrows]
-        force = look.scale * found.magnitude * found.direction
-        arrows.arrows([0], (found.point - force)[None], force[None])
+        force = look.scale * contact.magnitude * contact.direction
+        arrows.arrows([0], (contact.point - force)[None], force[None])
         return [arrows]
     return draw
 
 
-def external_effort(node: ObserverNode, robot: RobotContext, look: Look) -> Draw:
+def external_effort(node: EffortNode, robot: RobotContext, look: Look) -> Draw:
     """A curved arrow about the axis of each revolute joint, a straight one for prismatic ones."""
     arrows = JointArrows(robot.model, look)
     colors = np.array([look.color, look.collision_color])
 
-    def draw(state: State, terms: Terms) -> Iterable[Group]:
+    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
         observation = node.valid(robot, state)
         if observation is None:
             return arrows.hide()

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Markers of vereshchagin_node: constraints, their forces, wrenches.
 
-As in markers.py, a kind is one function and one entry at the end of this file.
+As in base/markers.py, a kind is one function and one entry at the end of this file.
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,54 +15,49 @@ from dyn_ros import Model
 from dyn_ros.engine.kernel.types import Array
 
 from ...states.states import State
-from ...viewer.scene.groups import Group, Screws
-from ..base.dispatch import Terms
-from ..base.robot import RobotContext
+from ...viewer.scene.marker_arrays import MarkerArrays, Screws
+from ..base.markers import Draw, Look, kind
 from ..messages.constraints import Constraints
-from .common import Draw, Look, kind
+from ..robot.context import RobotContext
+from ..robot.terms import Terms
 from .dynamics import NEWTON, WRENCH, placements_if, rotated, wrench_of
 
 
 def constraint(node: Any, robot: RobotContext, look: Look) -> Draw:
     """The directions along and about which frames are constrained."""
-    screws, by_frame = Screws(look), _ByFrame(robot.model)
-
-    def draw(state: State, terms: Terms) -> Iterable[Group]:
-        solution = node.solution(robot, state, terms)
-        if solution is None:
-            return screws.hide()
-        directions = by_frame.directions(solution.constraints, terms.oMf)
-        return screws.show(range(len(directions)), terms.oMf[by_frame.frames, :3, 3],
-                           _normalized(directions))
-    return draw
+    def directions(solution: Any, by_frame: _ByFrame, oMf: Array) -> tuple[list[int], Array]:
+        directions = _normalized(by_frame.directions(solution.constraints, oMf))
+        return by_frame.frames, directions
+    return _screws(node, robot, look, directions)
 
 
 def constraint_force(node: Any, robot: RobotContext, look: Look) -> Draw:
     """The wrench that the constraints exert on each frame."""
+    def wrenches(solution: Any, by_frame: _ByFrame, oMf: Array) -> tuple[list[int], list[Array]]:
+        directions = by_frame.directions(solution.constraints, oMf)
+        forces = -solution.motion.nu[by_frame.order]
+        return by_frame.distinct, [forces[own] @ directions[own] for own in by_frame.slices]
+    return _screws(node, robot, look, wrenches)
+
+
+def _screws(node: Any, robot: RobotContext, look: Look,
+            read: Callable[[Any, _ByFrame, Array], tuple[list[int], Any]]) -> Draw:
+    """Return what shows the frames and the vectors (6,) that `read` returns of a solution."""
     screws, by_frame = Screws(look), _ByFrame(robot.model)
 
-    def draw(state: State, terms: Terms) -> Iterable[Group]:
+    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
         solution = node.solution(robot, state, terms)
         if solution is None:
             return screws.hide()
-        directions = by_frame.directions(solution.constraints, terms.oMf)
-        forces = -solution.motion.nu[by_frame.order]
-        wrenches = [forces[own] @ directions[own] for own in by_frame.slices]
-        return screws.show(range(len(wrenches)), terms.oMf[by_frame.distinct, :3, 3], wrenches)
+        frames, vectors = read(solution, by_frame, terms.oMf)
+        return screws.show(range(len(vectors)), terms.oMf[frames, :3, 3], vectors)
     return draw
 
 
 class _ByFrame:
-    """Constraints in the order of their frames: those on one frame follow each other.
+    """Constraints in the `order` of their `frames`: those on one frame follow each other.
 
-    Attributes
-    ----------
-    order : ndarray of int (m,)
-        The constraints in this order.
-    frames, distinct : list of int
-        The frame of each; each frame once.
-    slices : list of slice
-        Those on each of the distinct frames.
+    `distinct` has each frame once, `slices` the constraints on it.
     """
 
     def __init__(self, model: Model) -> None:
@@ -85,7 +80,7 @@ class _ByFrame:
         self.distinct = list(dict.fromkeys(frames))
         order = sorted(range(len(frames)), key=lambda i: self.distinct.index(frames[i]))
         self.order, self.frames = np.array(order, np.intp), [frames[i] for i in order]
-        starts = [self.frames.index(each) for each in self.distinct]
+        starts = [self.frames.index(frame) for frame in self.distinct]
         self.slices = list(map(slice, starts, [*starts[1:], len(frames)]))
         # without -0.0: its sign decides where a curved arrow starts
         self._directions = constraints.directions.T[self.order] + 0.0

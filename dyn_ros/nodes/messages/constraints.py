@@ -1,9 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Acceleration constraints from presets and messages, checked against a robot.
-
-Independent of ROS.
-"""
+"""Acceleration constraints from presets and messages, checked against a robot."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -19,55 +16,27 @@ from dyn_ros.engine.kernel.fields import MAX_CONSTRAINTS
 from dyn_ros.engine.kernel.types import Array
 
 from ...states.joint_states import Rejected
-from ..base.robot import RobotContext
+from ..robot.context import RobotContext
 from .frames import axes_link, rotation
 
 
 @dataclass(frozen=True, eq=False)
 class Constraints:
-    """Acceleration constraints on frames: arguments of `dyn_ros.constrained_dynamics`.
+    """Acceleration constraints on frames: arguments of `dyn_ros.constrained_dynamics`."""
 
-    Attributes
-    ----------
-    frame : tuple of str
-        The constrained frame of each.
-    directions : ndarray (6, m)
-        Of any norm.
-    acceleration : ndarray (m,)
-        Desired acceleration of each.
-    axes : str, optional
-        The link in whose axes the directions are expressed; None: those of the world.
-    """
-
-    frame: tuple[str, ...]
-    directions: Array
-    acceleration: Array
-    axes: str | None
+    frame: tuple[str, ...]      # the constrained frame of each
+    directions: Array           # (6, m), of any norm
+    acceleration: Array         # (m,): the desired acceleration of each
+    axes: str | None            # the link in whose axes the directions are; None: the world's
 
 
 def from_preset(robot: RobotContext, preset: str, tip_frame: str, axis: Sequence[float],
                 axis_frame: str) -> Constraints:
-    """Return the constraints that parameters specify, which hold one frame.
+    """Return the constraints of a preset, which hold one frame.
 
-    Parameters
-    ----------
-    robot : RobotContext
-    preset : str
-        hold_pose: all six directions. hold_position: the three linear ones. keep_upright: the
-        angular directions perpendicular to gravity. free_along_axis: all but the linear direction
-        along `axis`.
-    tip_frame : str
-        The frame to hold.
-    axis : (3,) sequence
-        For free_along_axis.
-    axis_frame : str
-        The link, joint or fixed joint in whose axes that axis is expressed, or the world, as also
-        if empty.
-
-    Raises
-    ------
-    ValueError
-        Names the parameter and lists the valid values.
+    hold_pose: all six directions. hold_position: the three linear ones. keep_upright: the angular
+    directions perpendicular to gravity. free_along_axis: all but the linear direction along `axis`,
+    which is expressed in the axes of `axis_frame`, or of the world if that is empty.
     """
     moved = _moved_frames(robot.model)
     if tip_frame not in moved:
@@ -90,13 +59,7 @@ def from_preset(robot: RobotContext, preset: str, tip_frame: str, axis: Sequence
 
 
 def from_message(robot: RobotContext, message: Any) -> Constraints:
-    """Return the constraints of a dyn_ros/AccelerationConstraints.
-
-    Raises
-    ------
-    ValueError
-        Names the field, the expected and the actual value, and lists the valid ones.
-    """
+    """Return the constraints of a dyn_ros/AccelerationConstraints."""
     axes = axes_link(robot, "header.frame_id", message.header.frame_id)
     rows, cols, data = message.directions.rows, message.directions.cols, message.directions.data
     if rows != 6 and (rows or cols):
@@ -139,17 +102,7 @@ def solve(robot: RobotContext, q: Array, v: Array, constraints: Constraints,
 
 def achieved_acceleration(robot: RobotContext, q: Array, v: Array, constraints: Constraints,
                           ddq: Array, oMf: Array) -> Array:
-    """Return directions' * (classical acceleration of the frame) of each constraint, (m,).
-
-    Parameters
-    ----------
-    robot : RobotContext
-    q, v, ddq : ndarray (nq,), (nv,), (nv,)
-        The motion.
-    constraints : Constraints
-    oMf : ndarray (nframes, 4, 4)
-        The placements of the frames in the configuration q.
-    """
+    """Return directions' * (classical acceleration of the frame) of each constraint, (m,)."""
     model, data = robot.model, robot.data
     axes = None if constraints.axes is None else model.frame_index(constraints.axes)
     R = rotation(axes, oMf)

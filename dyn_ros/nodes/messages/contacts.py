@@ -22,7 +22,7 @@ from dyn_ros.msg import ContactForce
 from dyn_ros.states.joint_states import QUATERNION_TOLERANCE, duplicates
 
 from ...states.joint_states import Rejected
-from ..base.robot import RobotContext
+from ..robot.context import RobotContext
 from . import conversions
 from .frames import reference_frame_id
 
@@ -36,17 +36,7 @@ class _Place(NamedTuple):
 
 
 def requested_contacts(messages: Sequence[ContactMessage]) -> list[Contact]:
-    """Return the contacts of a request.
-
-    Parameters
-    ----------
-    messages : sequence of dyn_ros/Contact
-
-    Raises
-    ------
-    ValueError
-        Names the contact and its field, the expected and the actual value.
-    """
+    """Return the contacts of a request; an error names the contact and its field."""
     if len(messages) > MAX_CONTACTS:
         raise Rejected(f"contacts: expected at most {MAX_CONTACTS}, got {len(messages)}")
     contacts = [_contact(index, message) for index, message in enumerate(messages)]
@@ -81,23 +71,7 @@ def _placement(field: str, pose: Pose) -> SE3:
 
 def contact_forces(robot: RobotContext, contacts: Iterable[Contact], forces: ContactForces,
                    q: Array, header: Header) -> list[ContactForce]:
-    """Return the messages of the forces, or impulses, of contacts.
-
-    Parameters
-    ----------
-    robot : RobotContext
-    contacts : iterable of Contact
-    forces : ContactForces
-        Of these contacts.
-    q : ndarray (nq,)
-    header : std_msgs/Header
-        Has the stamp.
-
-    Raises
-    ------
-    Rejected
-        A force is not finite.
-    """
+    """Return the messages, with the stamp of a header, of the forces or impulses of contacts."""
     oMf = dyn_ros.frame_placements(robot.model, robot.data, q)
     return [_message(_place(robot, contact, oMf), contact, forces[str(contact.name)], header)
             for contact in contacts]

@@ -16,7 +16,7 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.inputs import finite_array
 
 from ...states.joint_states import Rejected
-from ..base.robot import RobotContext
+from ..robot.context import RobotContext
 from . import conversions
 from .frames import axes_link, rotation, world_names
 
@@ -32,19 +32,10 @@ class Wrench(NamedTuple):
 
 @dataclass(frozen=True)
 class WrenchReader:
-    """Converts geometry_msgs/WrenchStamped to `Wrench`.
+    """Converts geometry_msgs/WrenchStamped to `Wrench`."""
 
-    Attributes
-    ----------
-    frame : str
-        The link, joint or fixed joint at whose origin the wrenches act; empty: the frame in their
-        header.
-    field : str
-        Name of the field or parameter that specifies `frame`, for error messages.
-    """
-
-    frame: str
-    field: str
+    frame: str      # at whose origin the wrenches act; empty: the one in their header
+    field: str      # name of the field or parameter that specifies it, for error messages
 
     def __call__(self, robot: RobotContext, message: WrenchStamped) -> Wrench:
         """Return the `Wrench`; raise a ValueError if it does not fit the robot."""
@@ -70,22 +61,15 @@ class WrenchReader:
 
 
 def external_forces(robot: RobotContext, wrenches: Sequence[Wrench], q: Array) -> Array | None:
-    """Return `f_ext` (njoints, 6), the sum of wrenches in a configuration; None without any.
-
-    Parameters
-    ----------
-    robot : RobotContext
-    wrenches : sequence of Wrench
-    q : ndarray (nq,)
-    """
+    """Return `f_ext` (njoints, 6), the sum of wrenches in a configuration; None without any."""
     if not wrenches:
         return None
-    forces = [each.f_ext for each in wrenches if each.f_ext is not None]
-    turned = [each for each in wrenches if each.f_ext is None]
+    forces = [wrench.f_ext for wrench in wrenches if wrench.f_ext is not None]
+    turned = [wrench for wrench in wrenches if wrench.f_ext is None]
     with np.errstate(over="ignore"):        # the engine rejects infinite numbers
         if turned:
             oMf = dyn_ros.frame_placements(robot.model, robot.data, q)
-            forces += [_forces(robot.model, each, oMf) for each in turned]
+            forces += [_forces(robot.model, wrench, oMf) for wrench in turned]
         return np.sum(forces, axis=0)
 
 
@@ -97,14 +81,7 @@ def _forces(model: Model, wrench: Wrench, oMf: Array) -> Array:
 
 
 def requested_forces(robot: RobotContext, request: Any, q: Array) -> Array | None:
-    """Return `f_ext` for the fields `wrenches` and `wrench_frame` of a request, or None.
-
-    Raises
-    ------
-    ValueError
-        Lengths that do not match, an unknown frame (lists the valid ones), or a number that is
-        not finite.
-    """
+    """Return `f_ext` for the fields `wrenches` and `wrench_frame` of a request, or None."""
     messages, frames = request.wrenches, request.wrench_frame
     if len(frames) not in (0, len(messages)):
         raise Rejected(f"wrench_frame: expected one name for each of the {len(messages)} wrenches, "

@@ -16,9 +16,9 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.srv import GetCentroidalMap, GetComJacobian
 
 from ...states.states import State
-from ..base.robot import RobotContext
-from ..messages import conversions
-from .service import Service, numbers, set_matrix, set_unknown_matrix
+from ..base.service import Service
+from ..messages import arrays, conversions
+from ..robot.context import RobotContext
 
 
 def get_com_jacobian(robot: RobotContext, request: Any, response: Any, state: State) -> None:
@@ -26,14 +26,14 @@ def get_com_jacobian(robot: RobotContext, request: Any, response: Any, state: St
     model, data = robot.model, robot.data
     mass, share, _ = _set_center(robot, response, state)
     J = (1.0 - share) * dyn_ros.com_jacobian(model, data, state.q)
-    set_matrix(response.jacobian, J[:, robot.rows])
+    arrays.set_matrix(response.jacobian, J[:, robot.rows])
     response.velocity_valid = not state.unknown
     if response.velocity_valid:
         dAg = dyn_ros.dccrba(model, data, state.q, state.velocity())
         dJ = dAg[:3] / mass if mass else np.zeros_like(J)
-        set_matrix(response.jacobian_time_variation, dJ[:, robot.rows])
+        arrays.set_matrix(response.jacobian_time_variation, dJ[:, robot.rows])
     else:
-        set_unknown_matrix(response.jacobian_time_variation, 3, len(robot.names))
+        arrays.set_unknown_matrix(response.jacobian_time_variation, 3, len(robot.names))
 
 
 def get_centroidal_map(robot: RobotContext, request: Any, response: Any, state: State) -> None:
@@ -42,14 +42,14 @@ def get_centroidal_map(robot: RobotContext, request: Any, response: Any, state: 
     _, share, lever = _set_center(robot, response, state)
     v = np.zeros(model.nv) if state.unknown else state.velocities
     dyn_ros.dccrba(model, data, state.q, v)
-    set_matrix(response.centroidal_map, _moved(data.Ag, lever)[:, robot.rows])
+    arrays.set_matrix(response.centroidal_map, _moved(data.Ag, lever)[:, robot.rows])
     response.velocity_valid = not state.unknown
     if response.velocity_valid:
         dAg = _moved(data.dAg, lever)
         dAg[3:] += np.cross(share * data.vcom, data.Ag[:3], axisb=0).T
-        set_matrix(response.centroidal_map_time_variation, dAg[:, robot.rows])
+        arrays.set_matrix(response.centroidal_map_time_variation, dAg[:, robot.rows])
     else:
-        set_unknown_matrix(response.centroidal_map_time_variation, 6, len(robot.names))
+        arrays.set_unknown_matrix(response.centroidal_map_time_variation, 6, len(robot.names))
 
 
 def _set_center(robot: RobotContext, response: Any, state: State) -> tuple[float, float, Array]:
@@ -66,7 +66,7 @@ def _set_center(robot: RobotContext, response: Any, state: State) -> tuple[float
     response.header.frame_id = robot.world_frame
     response.name = robot.names
     response.mass = mass
-    conversions.set_vector(response.com, *numbers(com - lever))
+    conversions.set_vector(response.com, *arrays.numbers(com - lever))
     return mass, share, lever
 
 

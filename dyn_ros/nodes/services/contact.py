@@ -12,22 +12,23 @@ from dyn_ros import ContactForces
 from dyn_ros.srv import GetContactDynamics, GetImpulse, GetOperationalSpace
 
 from ...states.states import State
-from ..base.robot import RobotContext
+from ..base.service import Service
+from ..messages import arrays
 from ..messages.contacts import contact_forces, requested_contacts
 from ..messages.frames import reference_frame_id
 from ..messages.wrenches import requested_forces
-from .service import Service, numbers, set_matrix, unknown_numbers, vector
+from ..robot.context import RobotContext
 
 
 def get_contact_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """The acceleration that efforts produce while contacts hold, and the contact forces."""
     contacts = requested_contacts(request.contacts)
-    tau = vector(robot, "effort", request.name, request.effort)
+    tau = arrays.vector(robot, "effort", request.name, request.effort)
     a, forces = dyn_ros.contact_dynamics(
         robot.model, robot.data, state.q, state.velocity(), tau, contacts,
         requested_forces(robot, request, state.q), request.damping)
     response.name = robot.names
-    response.acceleration = numbers(a[robot.rows])
+    response.acceleration = arrays.numbers(a[robot.rows])
     response.forces = contact_forces(robot, contacts, forces, state.q, response.header)
     _set_quality(response, forces)
 
@@ -39,14 +40,14 @@ def get_impulse(robot: RobotContext, request: Any, response: Any, state: State) 
         robot.model, robot.data, state.q, state.velocity(), contacts, request.restitution,
         request.damping)
     response.name = robot.names
-    response.velocity = numbers(v[robot.rows])
+    response.velocity = arrays.numbers(v[robot.rows])
     response.impulses = contact_forces(robot, contacts, impulses, state.q, response.header)
     _set_quality(response, impulses)
 
 
 def _set_quality(response: Any, forces: ContactForces) -> None:
     response.rank = forces.rank
-    [response.residual] = numbers(np.array([forces.residual]))
+    [response.residual] = arrays.numbers(np.array([forces.residual]))
 
 
 def get_operational_space(robot: RobotContext, request: Any, response: Any,
@@ -59,12 +60,12 @@ def get_operational_space(robot: RobotContext, request: Any, response: Any,
     response.velocity_valid = not state.unknown
     v = np.zeros(model.nv) if state.unknown else state.velocities
     mu, p = dyn_ros.operational_space_bias(model, data, state.q, v, *where)
-    response.p = numbers(p)
-    response.mu = numbers(mu) if response.velocity_valid else unknown_numbers(len(mu))
+    response.p = arrays.numbers(p)
+    response.mu = arrays.numbers(mu) if response.velocity_valid else arrays.unknown_numbers(len(mu))
     N = dyn_ros.null_space_projector(model, data, state.q, *where)
-    set_matrix(response.null_space_projector, N[robot.block])
-    set_matrix(response.inertia, data.osim)
-    set_matrix(response.dynamically_consistent_inverse,
+    arrays.set_matrix(response.null_space_projector, N[robot.block])
+    arrays.set_matrix(response.inertia, data.osim)
+    arrays.set_matrix(response.dynamically_consistent_inverse,
                data.dynamically_consistent_inverse[robot.rows])
 
 

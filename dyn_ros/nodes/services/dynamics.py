@@ -10,38 +10,18 @@ import numpy as np
 from geometry_msgs.msg import Point
 
 import dyn_ros
-from dyn_ros import Data, Model, ReferenceFrame
+from dyn_ros import Data, Model, ReferenceFrame, srv
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.frames import frame_number
-from dyn_ros.srv import (
-    ClearPayload,
-    GetDynamics,
-    GetEnergies,
-    GetForwardDynamics,
-    GetFrameState,
-    GetInverseDynamics,
-    GetJacobian,
-    GetModel,
-    GetTrajectoryEfforts,
-    SetPayload,
-)
 
 from ...states.joint_states import Rejected
 from ...states.states import State
-from ..base.robot import RobotContext
-from ..messages import conversions
+from ..base.service import Service
+from ..messages import arrays, conversions
 from ..messages.frames import reference_frame_id
 from ..messages.wrenches import requested_forces
+from ..robot.context import RobotContext
 from .model import get_model
-from .service import (
-    Service,
-    numbers,
-    set_matrix,
-    set_tensor,
-    set_unknown_matrix,
-    unknown_numbers,
-    vector,
-)
 from .trajectory import get_trajectory_efforts, needs_state
 
 NAME_LENGTH = 256       # a payload's name is part of every diagnostics message
@@ -56,29 +36,22 @@ def get_jacobian(robot: RobotContext, request: Any, response: Any, state: State)
         dJ = dyn_ros.frame_jacobian_time_variation(
             model, data, state.q, state.velocity(), *place, offset)
         J = data.frame_jacobian
-        set_matrix(response.jacobian_time_variation, dJ[:, robot.rows])
+        arrays.set_matrix(response.jacobian_time_variation, dJ[:, robot.rows])
     else:
         J = dyn_ros.frame_jacobian(model, data, state.q, *place, offset)
     response.header.frame_id = reference_frame_id(robot, *place)
     response.name = robot.names
-    set_matrix(response.jacobian, J[:, robot.rows])
+    arrays.set_matrix(response.jacobian, J[:, robot.rows])
     if request.hessian:
         H = point_hessian(model, data, state.q, *place, offset)
-        set_tensor(response.hessian, H[:, robot.rows][:, :, robot.rows])
+        arrays.set_tensor(response.hessian, H[:, robot.rows][:, :, robot.rows])
 
 
 def point_hessian(model: Model, data: Data, q: Array, frame: str | int,
                   reference_frame: ReferenceFrame | int, offset: Array | None = None) -> Array:
     """Return the derivative of the Jacobian of a point that moves with a frame, (6, nv, nv).
 
-    Parameters
-    ----------
-    model, data : dyn_ros.Model, dyn_ros.Data
-    q : ndarray (nq,)
-    frame : str or int
-    reference_frame : dyn_ros.ReferenceFrame
-    offset : ndarray (3,), optional
-        The point, expressed in the frame [m]; None: its origin. Irrelevant for WORLD.
+    The point, at `offset` (3,) in the axes of the frame [m], is irrelevant for WORLD.
     """
     H = dyn_ros.frame_hessian(model, data, q, frame, reference_frame)
     if offset is None or reference_frame == ReferenceFrame.WORLD:
@@ -101,19 +74,20 @@ def get_frame_state(robot: RobotContext, request: Any, response: Any, state: Sta
     model, data = robot.model, robot.data
     place = request.frame, request.reference_frame
     index = frame_number(model, request.frame)
-    a = vector(robot, "acceleration", request.name, request.acceleration)
+    a = arrays.vector(robot, "acceleration", request.name, request.acceleration)
     placement = dyn_ros.frame_placements(model, data, state.q)[index]
-    numbers(placement)
+    arrays.numbers(placement)
     conversions.set_pose(response.pose.pose, placement)
     response.pose.header.stamp = response.header.stamp
     response.pose.header.frame_id = robot.world_frame
     response.velocity_valid = not state.unknown
-    velocity = acceleration = classical = unknown_numbers(6)
+    velocity = acceleration = classical = arrays.unknown_numbers(6)
     if response.velocity_valid:
         v = state.velocity()
-        velocity = numbers(dyn_ros.frame_velocity(model, data, state.q, v, *place))
-        acceleration = numbers(dyn_ros.frame_acceleration(model, data, state.q, v, a, *place))
-        classical = numbers(data.frame_classical_acceleration)
+        velocity = arrays.numbers(dyn_ros.frame_velocity(model, data, state.q, v, *place))
+        acceleration = arrays.numbers(
+            dyn_ros.frame_acceleration(model, data, state.q, v, a, *place))
+        classical = arrays.numbers(data.frame_classical_acceleration)
     response.header.frame_id = reference_frame_id(robot, *place)
     conversions.set_twist(response.velocity, velocity)
     conversions.set_twist(response.acceleration, acceleration)
@@ -122,38 +96,37 @@ def get_frame_state(robot: RobotContext, request: Any, response: Any, state: Sta
 
 def get_inverse_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """The efforts that produce an acceleration."""
-    a = vector(robot, "acceleration", request.name, request.acceleration)
+    a = arrays.vector(robot, "acceleration", request.name, request.acceleration)
     tau = dyn_ros.rnea(robot.model, robot.data, state.q, state.velocity(), a,
                        requested_forces(robot, request, state.q))
     response.name = robot.names
-    response.effort = numbers((tau + robot.friction(state.velocity()))[robot.rows])
+    response.effort = arrays.numbers((tau + robot.friction(state.velocity()))[robot.rows])
     response.friction_included = robot.includes_friction
 
 
 def get_forward_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """The acceleration that efforts produce."""
-    tau = vector(robot, "effort", request.name, request.effort)
+    tau = arrays.vector(robot, "effort", request.name, request.effort)
     a = dyn_ros.aba(robot.model, robot.data, state.q, state.velocity(), tau,
                     requested_forces(robot, request, state.q))
     response.name = robot.names
-    response.acceleration = numbers(a[robot.rows])
+    response.acceleration = arrays.numbers(a[robot.rows])
 
 
 def get_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """The inertia matrix and gravity; nonlinear effects and the Coriolis matrix if known."""
     model, data, size = robot.model, robot.data, len(robot.names)
     response.name = robot.names
-    set_matrix(response.inertia, dyn_ros.crba(model, data, state.q)[robot.block])
-    response.gravity = numbers(dyn_ros.generalized_gravity(model, data, state.q)[robot.rows])
+    arrays.set_matrix(response.inertia, dyn_ros.crba(model, data, state.q)[robot.block])
+    response.gravity = arrays.numbers(dyn_ros.generalized_gravity(model, data, state.q)[robot.rows])
     response.velocity_valid = not state.unknown
     if response.velocity_valid:
-        v = state.velocity()
-        response.nle = numbers(dyn_ros.nonlinear_effects(model, data, state.q, v)[robot.rows])
-        set_matrix(response.coriolis,
-                   dyn_ros.coriolis_matrix(model, data, state.q, v)[robot.block])
+        moving = model, data, state.q, state.velocity()
+        response.nle = arrays.numbers(dyn_ros.nonlinear_effects(*moving)[robot.rows])
+        arrays.set_matrix(response.coriolis, dyn_ros.coriolis_matrix(*moving)[robot.block])
     else:
-        response.nle = unknown_numbers(size)
-        set_unknown_matrix(response.coriolis, size, size)
+        response.nle = arrays.unknown_numbers(size)
+        arrays.set_unknown_matrix(response.coriolis, size, size)
 
 
 def get_energies(robot: RobotContext, request: Any, response: Any, state: State) -> None:
@@ -164,10 +137,12 @@ def get_energies(robot: RobotContext, request: Any, response: Any, state: State)
     response.potential = response.kinetic = response.mechanical = math.nan
     if response.velocity_valid:
         dyn_ros.mechanical_energy(model, data, state.q, state.velocity())
-        energies = data.potential_energy, data.kinetic_energy, data.mechanical_energy
-        response.potential, response.kinetic, response.mechanical = numbers(np.array(energies))
+        energies = [data.potential_energy, data.kinetic_energy, data.mechanical_energy]
+        response.potential, response.kinetic, response.mechanical = arrays.numbers(
+            np.array(energies))
     else:
-        [response.potential] = numbers(np.array([dyn_ros.potential_energy(model, data, state.q)]))
+        energies = [dyn_ros.potential_energy(model, data, state.q)]
+        [response.potential] = arrays.numbers(np.array(energies))
 
 
 def set_payload(robot: RobotContext, request: Any, response: Any) -> None:
@@ -198,14 +173,15 @@ KERNELS = ("frame_jacobian", "frame_jacobian_time_variation", "frame_hessian", "
            "nonlinear_effects", "coriolis_matrix", "potential_energy", "mechanical_energy")
 BATCH_KERNELS = ("rnea",)
 SERVICES = (
-    Service("~/get_jacobian", GetJacobian, get_jacobian),
-    Service("~/get_frame_state", GetFrameState, get_frame_state),
-    Service("~/get_inverse_dynamics", GetInverseDynamics, get_inverse_dynamics),
-    Service("~/get_forward_dynamics", GetForwardDynamics, get_forward_dynamics),
-    Service("~/get_dynamics", GetDynamics, get_dynamics),
-    Service("~/get_energies", GetEnergies, get_energies),
-    Service("~/get_trajectory_efforts", GetTrajectoryEfforts, get_trajectory_efforts, needs_state),
-    Service("~/get_model", GetModel, get_model),
-    Service("~/set_payload", SetPayload, set_payload),
-    Service("~/clear_payload", ClearPayload, clear_payload),
+    Service("~/get_jacobian", srv.GetJacobian, get_jacobian),
+    Service("~/get_frame_state", srv.GetFrameState, get_frame_state),
+    Service("~/get_inverse_dynamics", srv.GetInverseDynamics, get_inverse_dynamics),
+    Service("~/get_forward_dynamics", srv.GetForwardDynamics, get_forward_dynamics),
+    Service("~/get_dynamics", srv.GetDynamics, get_dynamics),
+    Service("~/get_energies", srv.GetEnergies, get_energies),
+    Service("~/get_trajectory_efforts", srv.GetTrajectoryEfforts, get_trajectory_efforts,
+            needs_state),
+    Service("~/get_model", srv.GetModel, get_model),
+    Service("~/set_payload", srv.SetPayload, set_payload),
+    Service("~/clear_payload", srv.ClearPayload, clear_payload),
 )

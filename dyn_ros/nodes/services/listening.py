@@ -14,38 +14,24 @@ import numpy as np
 from dyn_ros.engine.kernel.types import Array
 
 from ...states.joint_states import Rejected
-from .service import Pending
+from ..base.service import Pending
 
 PATIENCE = 2.0      # time without a usable state after which listening ends [s]
 LONGEST = 600.0     # [s]
 
 
 class Record(NamedTuple):
-    """What has been measured: one row for each state.
+    """What has been measured: one row for each of N states."""
 
-    Attributes
-    ----------
-    time : ndarray (N,)
-        From the first state on [s].
-    columns : tuple of ndarray (N, n)
-        In the order in which they were added.
-    """
-
-    time: Array
-    columns: tuple[Array, ...]
+    time: Array                     # (N,), from the first state on [s]
+    columns: tuple[Array, ...]      # (N, n) each, in the order in which they were added
 
     def __len__(self) -> int:
         return len(self.time)
 
 
 class Recorder:
-    """Rows of numbers with their stamps.
-
-    Parameters
-    ----------
-    max_gap : float
-        A longer time between two rows does not count as recorded [s].
-    """
+    """Rows of numbers with their stamps; a gap longer than `max_gap` [s] does not count."""
 
     def __init__(self, max_gap: float = math.inf) -> None:
         self._first, self._count = 0, 0
@@ -85,27 +71,13 @@ class Recorder:
 
 
 class Task(NamedTuple):
-    """What a request wants.
-
-    Attributes
-    ----------
-    service : str
-        Its name.
-    duration : float
-        How long to listen [s].
-    settled : bool
-        Whether only states count for which external efforts are known.
-    compute : callable(Record) -> result
-        Runs in another thread, while the node continues; raises a ValueError to reject.
-    respond : callable(result, response)
-        Applies the result and fills the response; raises a ValueError to reject.
-    """
+    """What a request wants; its functions raise a ValueError to reject it."""
 
     service: str
-    duration: float
-    settled: bool
-    compute: Callable[[Record], Any]
-    respond: Callable[[Any, Any], None]
+    duration: float         # how long to listen [s]
+    settled: bool           # whether only states count for which external efforts are known
+    compute: Callable[[Record], Any]        # runs in another thread, while the node continues
+    respond: Callable[[Any, Any], None]     # applies the result and fills the response
 
 
 class Listening:
@@ -143,12 +115,8 @@ class Listening:
         """Start at a time [s]; return the response to come.
 
         A longer time between two states than `max_gap` [s] does not count as listening. An
-        earlier request to the same service ends: its client may have died.
-
-        Raises
-        ------
-        Rejected
-            A request to another service listens.
+        earlier request to the same service ends: its client may have died; one to another service
+        that still listens has this one `Rejected`.
         """
         if self._task is not None and self._task.service == task.service:
             self.abort("it has been called again")

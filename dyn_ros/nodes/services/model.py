@@ -11,10 +11,10 @@ from dyn_ros import Model
 from dyn_ros.engine.model.urdf.tree import Joint
 from dyn_ros.msg import FrameModel, JointModel, LinkModel, Payload
 
-from ..base.robot import RobotContext
 from ..messages import conversions
 from ..messages.constraints import moved_links
 from ..messages.frames import coinciding_link
+from ..robot.context import RobotContext
 
 KINDS = {"body": "link", "joint": "joint", "fixed_joint": "fixed_joint"}
 

@@ -3,7 +3,8 @@
 """Services that the viewer's page calls: weigh a payload; load and hold a simulated robot."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from std_srvs.srv import SetBool
 
@@ -12,26 +13,31 @@ from dyn_ros.engine.spatial import Inertia
 from ...srv import ClearPayload, EstimatePayload, SetPayload
 from ..messages.conversions import set_inertia
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:           # needs the extra `viewer`
     from dyn_ros.viewer.scene.touch import Touch
 
-    from ..viewer_node import ViewerNode
-
 PAYLOAD_NAME, ESTIMATED = "weight", "estimated"
+
+
+class PageNode(Protocol):
+    """What the services use of their node."""
+
+    def shows(self, touch: Touch) -> bool: ...
+
+    def guard(self, what: str, call: Callable[..., object], *given: Any) -> None: ...
+
+    def create_client(self, srv_type: Any, srv_name: str) -> Any: ...
+
+    def destroy_client(self, client: Any) -> bool: ...
 
 
 class TouchServices:
     """The services of the observer and of a simulated robot.
 
-    Parameters
-    ----------
-    node : ViewerNode
-    simulated : str
-        Node of a simulated robot, with the services set_payload, clear_payload and hold; empty:
-        none.
+    The node `simulated`, unless empty, has the services set_payload, clear_payload and hold.
     """
 
-    def __init__(self, node: ViewerNode, simulated: str) -> None:
+    def __init__(self, node: PageNode, simulated: str) -> None:
         self._node = node
         self._estimate = node.create_client(EstimatePayload, "observer/estimate_payload")
         self._forget = node.create_client(ClearPayload, "observer/clear_payload")

@@ -16,8 +16,8 @@ from dyn_ros.states.joint_states import duplicates
 
 from ...states.joint_states import LARGEST, Rejected, abbreviated
 from ...states.states import State
-from ..base.robot import RobotContext
-from .service import set_matrix
+from ..messages import arrays
+from ..robot.context import RobotContext
 
 
 def needs_state(robot: RobotContext, request: Any) -> bool:
@@ -34,7 +34,7 @@ def get_trajectory_efforts(robot: RobotContext, request: Any, response: Any, sta
     response.friction_included = robot.includes_friction
     limits = robot.model.effort_limit[robot.rows]
     response.name = robot.names
-    set_matrix(response.effort, tau)
+    arrays.set_matrix(response.effort, tau)
     response.effort_limit = limits.tolist()
     points, columns = np.nonzero(np.abs(tau) > limits)
     response.exceeding_point = points.tolist()

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from ...engine.kernel.plain import algebra as al
 from ...engine.kernel.types import Array
-from .groups import (
+from .kinds import BY_FAMILY, is_shown_at_first
+from .marker_arrays import (
     ADD,
     ARROW,
     CUBE,
@@ -41,7 +42,6 @@ from .groups import (
     PlainMarker,
     plain_marker,
 )
-from .kinds import BY_FAMILY, is_shown_at_first
 from .scene import wxyz
 from .visuals import Folders, MeshError, Shape, find_mesh, load_mesh
 

@@ -12,7 +12,7 @@ from ...engine.kernel.types import Array
 from ...engine.model import Model
 from ...engine.model.bodies import Body, joined
 from ..session import Session
-from . import groups, kinds
+from . import kinds, marker_arrays
 
 TERMS = ("g", "nle", "oMi", "com", "Ig")
 """Results of ``all_terms`` that a `Picture` shows."""
@@ -32,10 +32,11 @@ class Picture:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self._torques = groups.torque(model, look(
+        self._torques = marker_arrays.torque(model, look(
             "torque", 0.1, full_color=FULL_LOAD, unlimited=100.0, source="nle"))
-        self._bodies = groups.inertia(model, look("inertia", 1.0, 0.4, shape="ellipsoid"), {})
-        self._ball = groups.Group(look("com", BALL), groups.SPHERE)
+        self._bodies = marker_arrays.inertia(
+            model, look("inertia", 1.0, 0.4, shape="ellipsoid"), {})
+        self._ball = marker_arrays.MarkerArrays(look("com", BALL), marker_arrays.SPHERE)
 
     def draw(self, session: Session, v: Array, terms: Any) -> None:
         """Pass the markers of a state to a page.
@@ -55,7 +56,7 @@ class Picture:
         for topic, some in (
                 (DYNAMICS, [*self._torques(state, terms), *bodies]),
                 (CENTROIDAL, [self._ball])):
-            session.receive_markers(topic, groups.plain_markers(some))
+            session.receive_markers(topic, marker_arrays.plain_markers(some))
 
 
 def wanted(session: Session, family: str) -> bool:
@@ -63,8 +64,8 @@ def wanted(session: Session, family: str) -> bool:
     return session.drawing.families.get((DYNAMICS, family), True)
 
 
-def look(family: str, scale: float, alpha: float = 1.0, **more: object) -> groups.PlainLook:
+def look(family: str, scale: float, alpha: float = 1.0, **more: object) -> marker_arrays.PlainLook:
     """Return the appearance of a kind of marker, in its color."""
     code = kinds.BY_FAMILY[family].color
     color = tuple(int(code[k:k + 2], 16) / 255 for k in (1, 3, 5))
-    return groups.PlainLook(family, scale, (*color, alpha), more=more)
+    return marker_arrays.PlainLook(family, scale, (*color, alpha), more=more)

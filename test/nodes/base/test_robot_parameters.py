@@ -15,7 +15,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 import dyn_ros
 from dyn_ros.msg import JointSpaceDynamics, JointWrenches, RobotState
-from dyn_ros.nodes.base.robot import RobotContext, SettingError, UnknownPosition
+from dyn_ros.nodes.robot.context import RobotContext, SettingError, UnknownPosition
 from dyn_ros.srv import GetInverseDynamics, GetModel, GetTrajectoryEfforts
 from service_stub import VALUES
 

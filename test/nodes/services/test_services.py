@@ -20,10 +20,11 @@ pytest.importorskip("dyn_ros.srv", reason="the services are not built: run `make
 from geometry_msgs.msg import InertiaStamped, WrenchStamped
 
 from dyn_ros.msg import ReferenceFrame, RobotState
-from dyn_ros.nodes.base.robot import RobotContext
-from dyn_ros.nodes.services import service as services
+from dyn_ros.nodes.base import service as services
+from dyn_ros.nodes.base.service import service_callback
+from dyn_ros.nodes.messages import arrays
+from dyn_ros.nodes.robot.context import RobotContext
 from dyn_ros.nodes.services.dynamics import SERVICES
-from dyn_ros.nodes.services.service import service_callback
 from dyn_ros.states.joint_states import Rejected
 from service_stub import NS, VALUES, Node, feed, joints_of, matrix, node, state_message
 
@@ -304,14 +305,14 @@ def test_under_simulated_time_a_state_may_be_as_old_as_staleness_and_no_older(ur
 
 def test_finite_numbers_whose_sum_overflows_are_an_answer():
     for values in ([1e308] * 3, [-1.7e308, -1.7e308, 1.0]):
-        assert list(services.numbers(np.array(values))) == values
+        assert list(arrays.numbers(np.array(values))) == values
 
 
 @pytest.mark.parametrize("values", [[math.nan], [1.0, math.inf], [math.inf, -math.inf],
                                     [1e308, 1e308, -math.inf]])
 def test_numbers_that_are_not_finite_are_no_answer(values):
     with pytest.raises(Rejected, match="the result is not finite"):
-        services.numbers(np.array(values))
+        arrays.numbers(np.array(values))
 
 
 def test_an_unknown_velocity_is_rejected_only_where_it_counts(ur5):

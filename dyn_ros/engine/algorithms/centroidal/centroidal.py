@@ -7,6 +7,8 @@ Wensing and Orin, "Improved computation of the humanoid centroidal dynamics and 
 whole-body control" (2016). Expressed in the root frame; each column of the centroidal momentum
 matrix is shifted from its joint's origin directly to the center of mass.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
@@ -144,18 +146,6 @@ def ccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     Centroidal composite-rigid-body algorithm, Orin, Goswami and Lee (2013); O(n). Also computes
     ``data.com``, ``data.vcom`` and ``data.mass``. The link of a fixed base is excluded.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     Ag : (6, nv) ndarray
@@ -166,12 +156,6 @@ def ccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
         Inertia of the robot with its joints locked [kg, kg m2].
         All are about the center of mass, expressed in the root frame. For a single state,
         ``data.Ag`` and so on; for a batch, new arrays with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------
@@ -188,29 +172,11 @@ def dccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int
     Wensing and Orin (2016), with rates of composite inertias, O(n). Also computes all that
     ``ccrba`` does. The rate of the momentum is Ag a + dAg v.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (6, nv) ndarray
         dAg/dt about the moving center of mass, expressed in the root frame [kg/s, kg m/s, kg m2/s].
         For a single state, ``data.dAg``; for a batch, a new array with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------
@@ -230,31 +196,11 @@ def centroidal_momentum_time_derivative(model: Model, data: Data, q: ArrayLike, 
     2.14; O(n). Gravity is included: in free flight, the result is (m g, 0). Also computes
     ``data.hg``, ``data.com``, ``data.vcom``, ``data.acom`` and ``data.mass``.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    a : (nv,) or (B, nv) array_like
-        Acceleration [rad/s2, m/s2].
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (6,) ndarray
         Rate of linear and angular momentum, expressed in the root frame [N, N m]. For a single
         state, ``data.dhg``; for a batch, a new array with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------

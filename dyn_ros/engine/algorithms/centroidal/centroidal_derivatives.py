@@ -7,6 +7,8 @@ the composite quantities of Singh, Russell and Wensing (2022): derivatives of th
 subtree and of its rate (rnea_derivatives.py, without gravity), shifted to the moving center of
 mass.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
@@ -173,20 +175,6 @@ def centroidal_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     rate, without gravity), ``data.J``, ``data.dJ``, ``data.psid``, ``data.dVdq``, ``data.dAdq`` and
     ``data.dAdv``.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    a : (nv,) or (B, nv) array_like
-        Acceleration [rad/s2, m/s2].
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     dh_dq : (6, nv) ndarray
@@ -201,12 +189,6 @@ def centroidal_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
         [kg, kg m, kg m2].
         All are about the center of mass, expressed in the root frame. For a single state,
         ``data.dh_dq`` and so on; for a batch, new arrays with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------
@@ -225,30 +207,12 @@ def com_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLik
     ``data.vcom``, ``data.dHdq``, ``data.J``, ``data.dJ``, ``data.psid``, ``data.dVdq``,
     ``data.dAdv`` and ``data.ov``.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (3, nv) ndarray
         Each column is along one velocity, in the tangent space, and expressed in the root frame
         [m/s per rad, m]. For a single state, ``data.dvcom_dq``; for a batch, a new array with a
         leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------

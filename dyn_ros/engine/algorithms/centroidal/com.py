@@ -4,6 +4,8 @@
 
 All are expressed in the root frame; sums are about the first joint's origin (root_axes.py).
 """
+from __future__ import annotations
+
 from collections import namedtuple
 
 from ...call.algorithm import Algorithm
@@ -230,21 +232,6 @@ def center_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None =
     Sums over the bodies, Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13; O(n).
     The link of a fixed base is excluded.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like, optional
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame. Zero by
-        default.
-    a : (nv,) or (B, nv) array_like, optional
-        Acceleration [rad/s2, m/s2]. Zero by default.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     com, vcom, acom : (3,) ndarray
@@ -253,12 +240,6 @@ def center_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None =
         state, ``data.com`` and so on; for a batch, new arrays with a leading batch axis.
     mass : float, or (B,) ndarray
         [kg].
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------
@@ -279,21 +260,6 @@ def subtree_centers_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike
     expressed in the world, unlike Pinocchio's ``data.com[j]``, ``vcom[j]`` and ``acom[j]``, which
     are expressed in the frame of joint j.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like, optional
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame. Zero by
-        default.
-    a : (nv,) or (B, nv) array_like, optional
-        Acceleration [rad/s2, m/s2]. Zero by default.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     com, vcom, acom : (njoints, 3) ndarray
@@ -303,12 +269,6 @@ def subtree_centers_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike
         [kg].
         For a single state, ``data.subtree_com`` and so on; for a batch, new arrays with a leading
         batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------
@@ -328,27 +288,11 @@ def com_jacobian(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) ->
     Computed from composite inertias, Orin, Goswami and Lee, "Centroidal dynamics of a humanoid
     robot" (2013): the linear rows of the centroidal momentum matrix divided by the mass; O(n).
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (3, nv) ndarray
         Expressed in the world [m/rad, 1]. For a single state, ``data.Jcom``; for a batch, a new
         array with a leading batch axis. Zeros if the robot has no mass.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------
@@ -368,15 +312,8 @@ def subtree_com_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | in
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     joint : str or int
         Name or index in ``model.joint_names`` of the joint at the root of the subtree.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------

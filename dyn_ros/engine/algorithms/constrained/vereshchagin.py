@@ -10,6 +10,8 @@ the accelerations. A small system for the constraint forces is solved before the
 The inward sweep is an elimination of joints. With the inertia matrix M = U D U', U upper
 triangular, it computes the columns of U^-1 J' alpha, the diagonal D and U^-1 (tau - nle).
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
@@ -267,13 +269,6 @@ def vereshchagin(model: Model, data: Data, q: ArrayLike, v: ArrayLike, alpha: Ar
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
     alpha : (6, m) or (B, 6, m) array_like
         The columns are unit constraint forces (force, moment), expressed in the root frame at the
         tip's origin. At most 36 columns, and 6 per tip. A column of zeros is inactive.
@@ -312,8 +307,6 @@ def vereshchagin(model: Model, data: Data, q: ArrayLike, v: ArrayLike, alpha: Ar
         ``f_ext``, which accelerates the tip as without constraints, in addition to beta.
         "feedforward": the same for ``ff_torques``. "equal": the same for both. Gravity and velocity
         are always opposed.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------

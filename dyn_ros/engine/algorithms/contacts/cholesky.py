@@ -5,6 +5,8 @@
 Carpentier, Budhiraja and Mansard, "Proximal and sparse resolution of constrained dynamic equations"
 (2021): with the contacts first, U D U' keeps the sparsity of the tree.
 """
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -142,17 +144,8 @@ def contact_cholesky(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    contacts : sequence of Contact
-        At most 36 rows, 3 or 6 for each contact; of distinct names.
     damping : float
         In the axes of each contact [m/s2 per N, rad/s2 per N m], 0 or more.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -208,21 +201,10 @@ def contact_right_side(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
         Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
-    tau : (nv,) or (B, nv) array_like
-        Joint torques and forces [N m, N].
-    contacts : sequence of Contact
-        At most 36 rows, 3 or 6 for each contact; of distinct names.
     f_ext : dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6), optional
         External wrenches (force, moment) [N, N m], as for ``contact_dynamics``.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------

@@ -5,6 +5,8 @@
 A table of integers is created once for each combination of contacts and options, and cached in
 ``Data``. Its address is an option of the call and holds the table in memory.
 """
+from __future__ import annotations
+
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias

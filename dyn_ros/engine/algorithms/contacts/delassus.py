@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The Jacobian of contacts, the Delassus matrix J M^-1 J', its inverse and its factor."""
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from ...call.algorithm import Algorithm
@@ -194,18 +196,6 @@ def contact_jacobian(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
 
     Featherstone (2008), section 4.1; O(m d) for m rows and a tree of depth d.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    contacts : sequence of Contact
-        At most 36 rows, 3 or 6 for each contact; of distinct names.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (m, nv) ndarray
@@ -238,17 +228,8 @@ def delassus_matrix(model: Model, data: Data, q: ArrayLike, contacts: Sequence[C
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    contacts : sequence of Contact
-        At most 36 rows, 3 or 6 for each contact; of distinct names.
     damping : float
         Added to the diagonal, 0 or more; for contacts in WORLD to that of the rows at c1.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -283,17 +264,8 @@ def delassus_inverse(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    contacts : sequence of Contact
-        At most 36 rows, 3 or 6 for each contact; of distinct names.
     damping : float
         Added to the diagonal, 0 or more; for contacts in WORLD to that of the rows at c1.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -327,17 +299,8 @@ def delassus_cholesky(model: Model, data: Data, q: ArrayLike, contacts: Sequence
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    contacts : sequence of Contact
-        At most 36 rows, 3 or 6 for each contact; of distinct names.
     damping : float
         Added to the diagonal, 0 or more; for contacts in WORLD to that of the rows at c1.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------

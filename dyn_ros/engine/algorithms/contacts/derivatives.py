@@ -9,6 +9,8 @@ Carpentier, Budhiraja and Mansard, "Proximal and sparse resolution of constraine
 
 with the derivatives dtau of rnea less J' lambda, and drow of the rows, at constant ddq and lambda.
 """
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -133,23 +135,14 @@ def contact_dynamics_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
         Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
-    tau : (nv,) or (B, nv) array_like
-        Joint torques and forces [N m, N].
     contacts : sequence of Contact
         As for ``contact_dynamics``.
     f_ext : dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6), optional
         External wrenches (force, moment) [N, N m], as for ``contact_dynamics``.
     damping : float
         As for ``contact_dynamics``.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------

@@ -7,6 +7,8 @@ principle), by the sweeps of Popov and Vereshchagin (1989), which ``vereshchagin
 
     M ddq + nle = tau + J' lambda,  J ddq + drift = kp err - kd J v
 """
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -137,17 +139,8 @@ def contact_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: 
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
         Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
-    tau : (nv,) or (B, nv) array_like
-        Joint torques and forces [N m, N].
-    contacts : sequence of Contact
-        At most 36 rows, 3 or 6 for each contact; of distinct names.
     f_ext : dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6), optional
         External wrenches (force, moment) [N, N m]: by frame name, at the frame's origin and
         expressed in it; or as an array as for ``aba``.
@@ -158,8 +151,6 @@ def contact_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: 
         Iterate until all rows are satisfied to this number [m/s2, rad/s2]; needs damping.
     max_iterations : int
         At most so many proximal iterations.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------

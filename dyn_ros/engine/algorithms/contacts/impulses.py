@@ -5,6 +5,8 @@
 M (v_after - v) = J' impulse and J v_after = -e J v, with the coefficient of restitution e: Newton's
 law of impact for contacts that take hold at the same time (Featherstone 2008, section 11.7).
 """
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -251,11 +253,6 @@ def impulse_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
         Velocity before the impact [rad/s, m/s]; for floating and planar joints expressed in the
         joint frame.
@@ -265,8 +262,6 @@ def impulse_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
         0: the contacts stay closed, to 1: no energy is lost.
     damping : float
         [m/s per N s, rad/s per N m s], 0 or more: each row gives way in proportion to its impulse.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -312,11 +307,6 @@ def impulse_dynamics_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
         Velocity before the impact [rad/s, m/s]; for floating and planar joints expressed in the
         joint frame.
@@ -324,8 +314,6 @@ def impulse_dynamics_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
         As for ``contact_dynamics``.
     restitution, damping : float
         As for ``impulse_dynamics``.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------

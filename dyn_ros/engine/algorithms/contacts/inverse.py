@@ -6,6 +6,8 @@ Both solve J' lambda = rnea(q, v, a) - tau: the rows of a floating or planar bas
 motor, for the forces that carry the robot; all rows for those that measured torques reveal
 (Righetti et al., "Optimal distribution of contact forces with inverse-dynamics control", 2013).
 """
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -231,23 +233,12 @@ def contact_inverse_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLik
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
         Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
-    a : (nv,) or (B, nv) array_like
-        Acceleration [rad/s2, m/s2].
-    contacts : sequence of Contact
-        At most 36 rows, 3 or 6 for each contact; of distinct names.
     f_ext : dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6), optional
         External wrenches (force, moment) [N, N m], as for ``contact_dynamics``.
     weights : (m,) or (B, m) array_like, optional
         Positive weights of the squares of forces and moments. Default: ones.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -296,26 +287,15 @@ def contact_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Arra
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
         Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
-    a : (nv,) or (B, nv) array_like
-        Acceleration [rad/s2, m/s2].
     tau : (nv,) or (B, nv) array_like
         Measured joint torques and forces [N m, N].
-    contacts : sequence of Contact
-        At most 36 rows, 3 or 6 for each contact; of distinct names.
     f_ext : dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6), optional
         Other external wrenches (force, moment) [N, N m], as for ``contact_dynamics``.
     weights : (nv,) or (B, nv) array_like, optional
         Positive weights of the squared errors of the torques, such as the inverse variances of
         their noise. Default: ones.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------

@@ -9,6 +9,8 @@ space formulation" (1987): with x' = J v, forces f at the frame and torques J' f
 
 The frame is treated as a contact, by the same elimination along the tree.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
@@ -244,11 +246,6 @@ def operational_space_inertia(
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     frame : str or int
         Name or index of a frame that a joint moves: link, joint or fixed joint.
     reference_frame : ReferenceFrame
@@ -257,8 +254,6 @@ def operational_space_inertia(
         The pose, or the position of the frame's origin.
     damping : float
         Added to the diagonal of J M^-1 J', 0 or more, to avoid large numbers near singularities.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -295,11 +290,6 @@ def dynamically_consistent_inverse(
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     frame : str or int
         Name or index of a frame that a joint moves: link, joint or fixed joint.
     reference_frame : ReferenceFrame
@@ -308,8 +298,6 @@ def dynamically_consistent_inverse(
         The pose, or the position of the frame's origin.
     damping : float
         Added to the diagonal of J M^-1 J', 0 or more, to avoid large numbers near singularities.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -346,11 +334,6 @@ def null_space_projector(model: Model, data: Data, q: ArrayLike, frame: str | in
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     frame : str or int
         Name or index of a frame that a joint moves: link, joint or fixed joint.
     reference_frame : ReferenceFrame
@@ -359,8 +342,6 @@ def null_space_projector(model: Model, data: Data, q: ArrayLike, frame: str | in
         The pose, or the position of the frame's origin.
     damping : float
         Added to the diagonal of J M^-1 J', 0 or more, to avoid large numbers near singularities.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -399,11 +380,6 @@ def operational_space_bias(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
         Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     frame : str or int
@@ -414,8 +390,6 @@ def operational_space_bias(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
         The pose, or the position of the frame's origin.
     damping : float
         Added to the diagonal of J M^-1 J', 0 or more, to avoid large numbers near singularities.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------

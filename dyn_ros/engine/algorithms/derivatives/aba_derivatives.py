@@ -6,6 +6,8 @@ Carpentier and Mansard, "Analytical derivatives of rigid body dynamics algorithm
 constant tau, M d(ddq) = -d(rnea), so ddq_dq = -M^-1 dtau_dq and ddq_dv = -M^-1 dtau_dv, with the
 derivatives of rnea at ddq.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import layout as ly
@@ -97,23 +99,6 @@ def aba_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: A
     ``data.ddq``, ``data.dtau_dq``, ``data.dtau_dv``, ``data.M`` and, at these accelerations, all
     that ``rnea_derivatives`` does.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    tau : (nv,) or (B, nv) array_like
-        Joint torques and forces [N m, N].
-    f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
-        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
-        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     ddq_dq : (nv, nv) ndarray
@@ -128,9 +113,6 @@ def aba_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: A
 
     Raises
     ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 

@@ -12,6 +12,8 @@ dM/dq, and the derivatives of aba_derivatives.py,
     d2ddq_dvdv[:, j, k] = -M^-1 R_dvdv[:, j, k]
     d2ddq_dtaudq[:, j, k] = -M^-1 R_dadq[:, :, k] M^-1[:, j]
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import layout as ly
@@ -152,23 +154,6 @@ def aba_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
     that ``aba_derivatives`` does, and the tensors of ``rnea_second_order_derivatives`` at these
     accelerations.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    tau : (nv,) or (B, nv) array_like
-        Joint torques and forces [N m, N].
-    f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
-        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
-        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     d2ddq_dqdq : (nv, nv, nv) ndarray
@@ -188,9 +173,6 @@ def aba_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
 
     Raises
     ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 

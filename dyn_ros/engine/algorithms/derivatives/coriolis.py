@@ -9,6 +9,8 @@ an ancestor of i,
 
     C_ij = S_i (Y dS_j/dt + B/2 S_j),  C_ji = S_j (Y dS_i/dt + B/2 S_i)
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
@@ -74,29 +76,11 @@ def coriolis_matrix(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     freedom, it is the matrix of the Christoffel symbols. Echeandia and Wensing (2021), algorithm 1;
     O(n d) for a tree of depth d. Also computes ``data.J``, ``data.dJ`` and ``data.ov``.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (nv, nv) ndarray
         Coriolis matrix [kg m2 rad/s, kg m/s]. For a single state, ``data.C``; for a batch, a new
         array with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------

@@ -14,6 +14,8 @@ inertia B and force f. Each column is combined with those of its own joint and o
     dtau_j/dq_i = S_j (B psid_i + Y psidd_i + S_i x* f)     j is an ancestor of i
     dtau_i/dv_j = S_i (B S_j + Y dAdv_j),  dtau_j/dv_i = S_j (B S_i + Y dAdv_i)
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
@@ -422,23 +424,6 @@ def rnea_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Ar
     its origin: ``data.J``, ``data.dJ``, ``data.psid``, ``data.psidd``, ``data.dVdq``,
     ``data.dAdq``, ``data.dAdv``, ``data.dFdq``, ``data.dFdv`` and ``data.dFda``.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    a : (nv,) or (B, nv) array_like
-        Acceleration [rad/s2, m/s2].
-    f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
-        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
-        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     dtau_dq : (nv, nv) ndarray
@@ -450,12 +435,6 @@ def rnea_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Ar
         With respect to acceleration: the joint-space inertia matrix [kg m2, kg m, kg].
         For a single state, ``data.dtau_dq``, ``data.dtau_dv`` and ``data.M``; for a batch, new
         arrays with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------
@@ -478,27 +457,11 @@ def generalized_gravity_derivatives(model: Model, data: Data, q: ArrayLike, *,
     Singh, Russell and Wensing (2022) at rest; O(n d) for a tree of depth d. Also computes
     ``data.J``, ``data.psidd`` and ``data.dFdq``.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (nv, nv) ndarray
         [i, j] is the derivative of torque i along velocity j, in the tangent space [N m, N per rad,
         m]. For a single state, ``data.dg_dq``; for a batch, a new array with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------
@@ -518,31 +481,12 @@ def static_torque_derivatives(model: Model, data: Data, q: ArrayLike, f_ext: Arr
     Singh, Russell and Wensing (2022) at rest; O(n d) for a tree of depth d. External forces are
     constant in the joint frames. Also computes ``data.J``, ``data.psidd`` and ``data.dFdq``.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    f_ext : (njoints, 6) or (B, njoints, 6) array_like
-        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
-        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (nv, nv) ndarray
         [i, j] is the derivative of torque i along velocity j, in the tangent space [N m, N per rad,
         m]. For a single state, ``data.dtau_dq``; for a batch, a new array with a leading batch
         axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------

@@ -29,6 +29,8 @@ Columns of the same joint are used in both roles, e before f and f before e. Ent
 between the roles are valid for one order only, and two change: d2tau_d/dv_e dv_f = -F2 S_f if e
 and f are columns of the same joint, d2tau_f/dv_d dv_e = (F1 + F2 + Y S_d x S_e) S_f if d and e are.
 """
+from __future__ import annotations
+
 from collections import namedtuple
 
 from ...call.algorithm import Algorithm
@@ -205,23 +207,6 @@ def rnea_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: Arr
     External forces are constant in the joint frames. Also computes all that ``rnea_derivatives``
     does.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    a : (nv,) or (B, nv) array_like
-        Acceleration [rad/s2, m/s2].
-    f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
-        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
-        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     d2tau_dqdq : (nv, nv, nv) ndarray
@@ -238,12 +223,6 @@ def rnea_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: Arr
         [i, j, k] is the derivative of M[i, j] along velocity k. Symmetric in i and j. Torques in N
         m or N, directions in rad or m. For a single state, ``data.d2tau_dqdq`` and so on; for a
         batch, new arrays with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------

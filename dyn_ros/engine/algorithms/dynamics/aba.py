@@ -5,6 +5,8 @@
 Featherstone, Rigid Body Dynamics Algorithms (2008), table 7.1, expressed in the root frame. The
 columns of a joint with several degrees of freedom are eliminated one by one.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
@@ -230,23 +232,6 @@ def aba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
     Articulated-body algorithm, Featherstone (2008), table 7.1; O(n). Includes ``model.armature``.
     If mimic joints couple branches, M is factored instead.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    tau : (nv,) or (B, nv) array_like
-        Joint torques and forces [N m, N].
-    f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
-        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
-        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (nv,) ndarray
@@ -255,9 +240,6 @@ def aba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
 
     Raises
     ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 

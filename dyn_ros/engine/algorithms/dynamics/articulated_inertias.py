@@ -7,6 +7,8 @@ about its own joint's origin. If mimic joints couple branches, the subtree of ea
 on its own: with its composite inertia Y, the inertia matrix H of the joints behind it, and the
 forces F on its body that hold it while these joints accelerate, it is Y - F H^-1 F' (section 7.2).
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
@@ -193,16 +195,6 @@ def articulated_inertias(model: Model, data: Data, q: ArrayLike, *,
     coordinate; its armature counts completely. If there are mimic joints, H of the joints behind
     each joint is factored; O(n^4) in the worst case.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     Yaba : (njoints, 6, 6) ndarray
@@ -213,9 +205,6 @@ def articulated_inertias(model: Model, data: Data, q: ArrayLike, *,
 
     Raises
     ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular because of a joint behind another one; names the first joint
         from the tips that moves no inertia.

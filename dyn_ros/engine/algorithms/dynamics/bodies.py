@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Momentum of each body, and force of each joint."""
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
@@ -71,30 +73,12 @@ def body_momenta(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     the single body, as after Pinocchio's rnea; Pinocchio's computeCentroidalMomentum stores that of
     the subtree under the same name. Also computes ``data.v``, ``data.liMi`` and ``data.oMi``.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     h, oh : (njoints, 6) ndarray
         Linear and angular momentum, expressed in each joint frame at its origin, and in the world
         at its origin [kg m/s, kg m2/s]. For a single state, ``data.h`` and ``data.oh``; for a
         batch, new arrays with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------
@@ -114,35 +98,12 @@ def joint_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayL
     reaction to gravity, minus external forces; the joint torque is S' f, excluding armature. Also
     computes ``data.tau``, ``data.v``, ``data.a_gf``, ``data.liMi`` and ``data.oMi``.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    a : (nv,) or (B, nv) array_like
-        Acceleration [rad/s2, m/s2].
-    f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
-        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
-        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     f, of : (njoints, 6) ndarray
         Force and moment, expressed in each joint frame at its origin, and in the world at its
         origin [N, N m]. For a single state, ``data.f`` and ``data.of``; for a batch, new arrays
         with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------

@@ -5,6 +5,8 @@
 M = U D U' with U unit upper triangular and as sparse as the tree: U is L' of factor.py. No product
 computes an entry of a matrix that is not in the tree.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import layout as ly
@@ -139,16 +141,6 @@ def cholesky(model: Model, data: Data, q: ArrayLike, *,
     tree of depth d. If mimic joints couple branches, each entry above the diagonal can be nonzero.
     M includes ``model.armature``.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     U : (nv, nv) ndarray
@@ -162,9 +154,6 @@ def cholesky(model: Model, data: Data, q: ArrayLike, *,
 
     Raises
     ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
@@ -186,15 +175,8 @@ def cholesky_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     b : (nv,) or (B, nv) array_like
         The vector, such as torques and forces [N m, N].
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -205,9 +187,6 @@ def cholesky_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Raises
     ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
@@ -230,15 +209,8 @@ def cholesky_M_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     b : (nv,) or (B, nv) array_like
         The vector, such as accelerations [rad/s2, m/s2].
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -246,12 +218,6 @@ def cholesky_M_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
         For accelerations b, torques and forces [N m, N]. For a single state, an array that the next
         call of this function with ``data`` overwrites; for a batch, a new array with a leading
         batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------
@@ -271,15 +237,8 @@ def cholesky_U_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     b : (nv,) or (B, nv) array_like
         The vector.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -289,9 +248,6 @@ def cholesky_U_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Raises
     ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
@@ -313,15 +269,8 @@ def cholesky_Ut_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     b : (nv,) or (B, nv) array_like
         The vector.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -331,9 +280,6 @@ def cholesky_Ut_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Raises
     ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
@@ -355,15 +301,8 @@ def cholesky_U_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     b : (nv,) or (B, nv) array_like
         The vector.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -373,9 +312,6 @@ def cholesky_U_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Raises
     ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
@@ -397,15 +333,8 @@ def cholesky_Ut_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     b : (nv,) or (B, nv) array_like
         The vector.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -415,9 +344,6 @@ def cholesky_Ut_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Raises
     ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 

@@ -6,6 +6,8 @@ They are expressed in the root frame, each about its own joint's origin (root_ax
 a rigid body's inertia has the form of an inertia without mass, whose first moment is the linear
 momentum; rates are therefore transformed and summed like inertias.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
@@ -127,19 +129,6 @@ def composite_inertias(model: Model, data: Data, q: ArrayLike, v: ArrayLike | No
     Featherstone, Rigid Body Dynamics Algorithms (2008), section 6.2; O(n). The matrices map motions
     to momenta, with linear parts first.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like, optional
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame. Zero by
-        default.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     Ycrb, oYcrb : (njoints, 6, 6) ndarray
@@ -150,12 +139,6 @@ def composite_inertias(model: Model, data: Data, q: ArrayLike, v: ArrayLike | No
         do not depend on the joint's own motion [kg/s, kg m/s, kg m2/s].
         For a single state, ``data.Ycrb`` and so on; for a batch, new arrays with a leading batch
         axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------

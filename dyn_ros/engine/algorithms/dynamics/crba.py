@@ -4,6 +4,8 @@
 
 Featherstone, Rigid Body Dynamics Algorithms (2008), table 6.2, expressed in the root frame.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
@@ -76,27 +78,11 @@ def crba(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     Composite-rigid-body algorithm, Featherstone (2008), table 6.2; O(n d) for a tree of depth d.
     The diagonal includes ``model.armature``.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (nv, nv) ndarray
         Inertia matrix [kg m2, kg m, kg]. For a single state, ``data.M``; for a batch, a new array
         with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------

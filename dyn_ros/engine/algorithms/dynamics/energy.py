@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Kinetic, potential and mechanical energy."""
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
@@ -87,28 +89,10 @@ def kinetic_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13, body by body; O(n). Also
     computes ``data.v``, ``data.liMi`` and ``data.oMi``.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     float, or (B,) ndarray
         [J].
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------
@@ -124,26 +108,10 @@ def potential_energy(model: Model, data: Data, q: ArrayLike, *, threads: int = 1
 
     O(n). The link of a fixed base is excluded. Also computes ``data.liMi`` and ``data.oMi``.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     float, or (B,) ndarray
         [J].
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------
@@ -164,28 +132,10 @@ def mechanical_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     O(n). Also computes ``data.kinetic_energy``, ``data.potential_energy``, ``data.v``,
     ``data.liMi`` and ``data.oMi``.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     float, or (B,) ndarray
         [J].
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------

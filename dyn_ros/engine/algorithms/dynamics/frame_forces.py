@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Force that every joint transmits, fixed joints included."""
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 import numpy as np
@@ -88,21 +90,10 @@ def frame_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayL
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    a : (nv,) or (B, nv) array_like
-        Acceleration [rad/s2, m/s2].
     f_ext : dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6), optional
         External wrenches (force, moment) [N, N m]: by the name of a frame, on the link of this
         frame, at its origin and expressed in it; or for each joint, on the link that the joint
         connects, before all fixed joints, at the origin of the joint frame and expressed in it.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -140,21 +131,10 @@ def frame_force(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLi
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    a : (nv,) or (B, nv) array_like
-        Acceleration [rad/s2, m/s2].
     frame : str or int
         Name or index of the frame of a joint, a fixed joint, or a link.
     f_ext : dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6), optional
         External wrenches [N, N m], as for ``frame_forces``.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------

@@ -7,6 +7,8 @@ of the torques that a unit force of joint k causes at its ancestors in the artic
 algorithm: Featherstone, Rigid Body Dynamics Algorithms (2008), sections 6.5 and 7.2, and
 Carpentier, "Analytical inverse of the joint space inertia matrix" (2018).
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
@@ -218,16 +220,6 @@ def minverse(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Arr
     Featherstone (2008), sections 6.5 and 7.2; Carpentier (2018). O(n^2 d) for a tree of depth d.
     Includes ``model.armature``. If mimic joints couple branches, M is factored instead.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (nv, nv) ndarray
@@ -236,9 +228,6 @@ def minverse(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Arr
 
     Raises
     ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 

@@ -12,6 +12,8 @@ velocity v_i, and the subtree of this joint with the momentum h_i and the weight
 s . h_i to p and (v_i x s) . h_i + s . w_i to C' v - g. The sums over subtrees take one inward pass;
 C is not needed.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
@@ -130,18 +132,6 @@ def momentum_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     planar and spherical joints, dp/dt consists of the rates of the numbers in p. Also computes
     ``data.v``.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the results until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     generalized_momentum : (nv,) ndarray
@@ -149,12 +139,6 @@ def momentum_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
         for a batch, new arrays with a leading batch axis.
     momentum_rate : (nv,) ndarray
         C' v - g [N m, N].
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------

@@ -4,6 +4,8 @@
 
 Featherstone, Rigid Body Dynamics Algorithms (2008), table 5.1, in body frames.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
@@ -134,34 +136,11 @@ def rnea(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
     Recursive Newton-Euler algorithm, Featherstone (2008), table 5.1; O(n). Includes
     ``model.armature``. Also computes ``data.v``, ``data.a_gf`` and ``data.f``.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    a : (nv,) or (B, nv) array_like
-        Acceleration [rad/s2, m/s2].
-    f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
-        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
-        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (nv,) ndarray
         Joint torques and forces [N m, N]. For a single state, ``data.tau``; for a batch, a new
         array with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------
@@ -183,29 +162,11 @@ def nonlinear_effects(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
 
     Featherstone (2008), table 5.1; O(n). Also computes ``data.v``, ``data.a_gf`` and ``data.f``.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (nv,) ndarray
         Joint torques and forces [N m, N]. For a single state, ``data.nle``; for a batch, a new
         array with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------
@@ -221,27 +182,11 @@ def generalized_gravity(model: Model, data: Data, q: ArrayLike, *, threads: int 
 
     Featherstone (2008), table 5.1 with v = a = 0; O(n). Also computes ``data.a_gf`` and ``data.f``.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (nv,) ndarray
         Joint torques and forces [N m, N]. For a single state, ``data.g``; for a batch, a new array
         with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------
@@ -262,30 +207,11 @@ def static_torque(model: Model, data: Data, q: ArrayLike, f_ext: ArrayLike, *,
 
     Featherstone (2008), table 5.1 with v = a = 0; O(n). Also computes ``data.a_gf`` and ``data.f``.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    f_ext : (njoints, 6) or (B, njoints, 6) array_like
-        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
-        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (nv,) ndarray
         Joint torques and forces [N m, N]. For a single state, ``data.tau``; for a batch, a new
         array with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------

@@ -14,6 +14,8 @@ dr/dt = K (tau_ext - r). Over a step of length h in which the mean of tau_ext is
 which is exact for constant tau_ext and any K h. The mean of u is that of its values at both ends.
 The direct method filters M (v1 - v0) / h - (tau - C v - g - friction) in the same way.
 """
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -227,13 +229,6 @@ def momentum_observer_step(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the results until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
     tau : (nv,) or (B, nv) array_like
         Joint efforts measured with q and v [N m, N]; zero for a floating base.
     dt : float or (B,) array_like
@@ -249,8 +244,6 @@ def momentum_observer_step(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
         m/s]; with 0 it is that of ``joint_friction``.
     direct : bool
         Multiply the change of velocity by M instead of subtracting momenta.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------

@@ -12,6 +12,8 @@ joint changes by v_p x u, a_p x u, so
 and with respect to velocity, da = (v_p + v_j - v) x u, with v_j the velocity of joint j's body.
 The classical acceleration, a + (w x v, 0), follows by the product rule.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
@@ -133,22 +135,8 @@ def frame_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayL
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    frame : str or int
-        Name or index of a frame: link, joint or fixed joint.
-    reference_frame : ReferenceFrame
-        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
-        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
     offset : (3,) or (B, 3) array_like, optional
         A point fixed to the frame and expressed in it [m], used instead of its origin.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -196,27 +184,11 @@ def frame_acceleration_derivatives(model: Model, data: Data, q: ArrayLike, v: Ar
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    a : (nv,) or (B, nv) array_like
-        Acceleration [rad/s2, m/s2].
-    frame : str or int
-        Name or index of a frame: link, joint or fixed joint.
-    reference_frame : ReferenceFrame
-        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
-        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
     offset : (3,) or (B, 3) array_like, optional
         A point fixed to the frame and expressed in it [m], used instead of its origin.
     classical : bool
         Differentiate the classical acceleration, the one that ``frame_classical_acceleration``
         returns, instead of the spatial one.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------

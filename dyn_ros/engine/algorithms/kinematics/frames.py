@@ -7,6 +7,8 @@ of the Jacobian are the motion subspaces expressed in the frame, and their rates
 velocity of the frame relative to each joint. Other joints are not visited. A joint is treated as
 its own frame.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
@@ -225,23 +227,6 @@ def frame_velocity(model: Model, data: Data, q: ArrayLike, v: ArrayLike, frame: 
 
     Featherstone (2008), section 4.1; O(d) for a frame at depth d.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    frame : str or int
-        Name or index of a frame: link, joint or fixed joint.
-    reference_frame : ReferenceFrame
-        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
-        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (6,) ndarray
@@ -272,25 +257,6 @@ def frame_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: 
 
     Featherstone (2008), section 2.10; O(d) for a frame at depth d. Gravity is not included. Also
     computes ``data.frame_classical_acceleration``.
-
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    a : (nv,) or (B, nv) array_like
-        Acceleration [rad/s2, m/s2].
-    frame : str or int
-        Name or index of a frame: link, joint or fixed joint.
-    reference_frame : ReferenceFrame
-        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
-        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -325,25 +291,6 @@ def frame_classical_acceleration(model: Model, data: Data, q: ArrayLike, v: Arra
     The spatial acceleration plus (w x v, 0), Featherstone (2008), equation 2.48; O(d) for a frame
     at depth d. Gravity is not included. In WORLD, it is the acceleration of the point of the body
     that coincides with the world's origin. Also computes ``data.frame_acceleration``.
-
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    a : (nv,) or (B, nv) array_like
-        Acceleration [rad/s2, m/s2].
-    frame : str or int
-        Name or index of a frame: link, joint or fixed joint.
-    reference_frame : ReferenceFrame
-        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
-        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -383,20 +330,8 @@ def frame_jacobian(model: Model, data: Data, q: ArrayLike, frame: str | int,
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    frame : str or int
-        Name or index of a frame: link, joint or fixed joint.
-    reference_frame : ReferenceFrame
-        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
-        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
     offset : (3,) or (B, 3) array_like, optional
         A point fixed to the frame and expressed in it [m], used instead of its origin.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -435,22 +370,8 @@ def frame_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: Arr
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    frame : str or int
-        Name or index of a frame: link, joint or fixed joint.
-    reference_frame : ReferenceFrame
-        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
-        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
     offset : (3,) or (B, 3) array_like, optional
         A point fixed to the frame and expressed in it [m], used instead of its origin.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -488,21 +409,6 @@ def frame_hessian(model: Model, data: Data, q: ArrayLike, frame: str | int,
     and k. By products of the columns of the Jacobian, Featherstone (2008), section 2.10; O(d^2) for
     a frame at depth d, also for joints with several coordinates.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    frame : str or int
-        Name or index of a frame: link, joint or fixed joint.
-    reference_frame : ReferenceFrame
-        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
-        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (6, nv, nv) ndarray
@@ -538,20 +444,11 @@ def joint_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | int,
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    joint : str or int
-        Name or index of a joint.
     reference_frame : ReferenceFrame
         WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the joint frame,
         at its origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the joint's origin.
     offset : (3,) or (B, 3) array_like, optional
         A point fixed to the joint frame and expressed in it [m], used instead of its origin.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -589,22 +486,11 @@ def joint_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: Arr
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    joint : str or int
-        Name or index of a joint.
     reference_frame : ReferenceFrame
         WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the joint frame,
         at its origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the joint's origin.
     offset : (3,) or (B, 3) array_like, optional
         A point fixed to the joint frame and expressed in it [m], used instead of its origin.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -642,18 +528,9 @@ def joint_hessian(model: Model, data: Data, q: ArrayLike, joint: str | int,
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    joint : str or int
-        Name or index of a joint.
     reference_frame : ReferenceFrame
         WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the joint frame,
         at its origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the joint's origin.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------

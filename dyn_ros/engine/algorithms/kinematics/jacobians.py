@@ -5,6 +5,8 @@
 Column c of a joint is its motion subspace S_c, which is constant in the joint frame; expressed in
 the world, its rate is ov x S_c (Featherstone, Rigid Body Dynamics Algorithms, 2008, section 2.10).
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
@@ -107,28 +109,12 @@ def joint_jacobians(model: Model, data: Data, q: ArrayLike, *, threads: int = 1)
     expressed in the world at its origin. Featherstone (2008), section 4.1; O(n). Also computes
     ``data.oMi``.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (6, n) ndarray
         Columns (linear, angular) in the order of the joints; n is nv plus the number of mimic
         joints, whose columns include their multipliers. For a single state, ``data.J``; for a
         batch, a new array with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------
@@ -146,29 +132,11 @@ def joint_jacobians_time_variation(model: Model, data: Data, q: ArrayLike, v: Ar
     Featherstone (2008), section 2.10: ov x S for each column; O(n). Also computes ``data.J``,
     ``data.ov`` and ``data.oMi``.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (6, n) ndarray
         In the order and the frame of ``joint_jacobians``. For a single state, ``data.dJ``; for a
         batch, a new array with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------
@@ -188,31 +156,11 @@ def joint_jacobians_second_time_variation(model: Model, data: Data, q: ArrayLike
     The derivative of ov x S, oa x S + ov x (ov x S), for each column: Featherstone (2008), section
     2.10; O(n). Also computes ``data.dJ``, ``data.J``, ``data.ov``, ``data.oa`` and ``data.oMi``.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    a : (nv,) or (B, nv) array_like
-        Acceleration [rad/s2, m/s2].
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (6, n) ndarray
         In the order and the frame of ``joint_jacobians``. For a single state, ``data.ddJ``; for a
         batch, a new array with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------

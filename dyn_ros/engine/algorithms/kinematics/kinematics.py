@@ -4,6 +4,8 @@
 
 Featherstone, Rigid Body Dynamics Algorithms (2008), equations 4.6 and table 5.1.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
@@ -154,21 +156,6 @@ def forward_kinematics(model: Model, data: Data, q: ArrayLike, v: ArrayLike | No
     Featherstone (2008), table 5.1, first loop; O(n). Also computes the accelerations minus gravity,
     ``data.a_gf`` and ``data.oa_gf``.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like, optional
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame. Zero by
-        default.
-    a : (nv,) or (B, nv) array_like, optional
-        Acceleration [rad/s2, m/s2]. Zero by default.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     oMi, liMi : (njoints, 4, 4) ndarray
@@ -181,12 +168,6 @@ def forward_kinematics(model: Model, data: Data, q: ArrayLike, v: ArrayLike | No
         The same, expressed in the world at its origin.
         For a single state, ``data.oMi`` and so on; for a batch, new arrays with a leading batch
         axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------
@@ -207,32 +188,11 @@ def accelerations_less_gravity(model: Model, data: Data, q: ArrayLike, v: ArrayL
     Featherstone (2008), table 5.1, first loop; O(n). Also computes all that ``forward_kinematics``
     does.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like, optional
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame. Zero by
-        default.
-    a : (nv,) or (B, nv) array_like, optional
-        Acceleration [rad/s2, m/s2]. Zero by default.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     a_gf, oa_gf : (njoints, 6) ndarray
         Expressed in each joint frame, and in the world at its origin [m/s2, rad/s2]. For a single
         state, ``data.a_gf`` and ``data.oa_gf``; for a batch, new arrays with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------
@@ -251,29 +211,11 @@ def bias_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
 
     Featherstone (2008), table 5.1, first loop with a = 0 and no gravity; O(n).
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (njoints, 6) ndarray
         Expressed in the world at its origin [m/s2, rad/s2]. For a single state, ``data.oa_drift``;
         for a batch, a new array with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------
@@ -290,27 +232,11 @@ def frame_placements(model: Model, data: Data, q: ArrayLike, *, threads: int = 1
 
     Also computes ``data.oMi`` and ``data.liMi``.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (nframes, 4, 4) ndarray
         Placement in the world, homogeneous [m], in the order of ``model.frame_names``. For a single
         state, ``data.oMf``; for a batch, a new array with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------

@@ -7,6 +7,8 @@ Atkeson, An and Hollerbach, "Estimation of inertial parameters of manipulator lo
 the origin of this frame, is the regressor times the body's parameters in this frame. With a force
 sensor at the frame, these are the parameters of what is attached to it.
 """
+from __future__ import annotations
+
 import numpy as np
 
 from ...call.algorithm import Algorithm
@@ -152,22 +154,6 @@ def frame_body_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a
     force that moves and supports the body, expressed in the frame, at its origin. Atkeson, An and
     Hollerbach (1986); O(d) for a frame at depth d.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    a : (nv,) or (B, nv) array_like
-        Acceleration [rad/s2, m/s2].
-    frame : str or int
-        Name or index of a frame: link, joint or fixed joint.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (6, 10) ndarray
@@ -202,19 +188,8 @@ def joint_body_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    a : (nv,) or (B, nv) array_like
-        Acceleration [rad/s2, m/s2].
     joint : str or int
         Name or index of a joint, in ``model.joint_names``.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------

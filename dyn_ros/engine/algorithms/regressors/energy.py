@@ -10,6 +10,8 @@ rotational inertia I are
 
 Gautier, "Dynamic identification of robots with power model" (1997).
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
@@ -115,29 +117,11 @@ def kinetic_energy_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLik
     theta as for ``joint_torque_regressor``. The rotors have the energy
     ``(model.armature * v * v).sum() / 2`` in addition. Gautier (1997); O(n).
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (10 njoints,) ndarray
         [J per kg, kg m, kg m2]. For a single state, ``data.kinetic_energy_regressor``; for a
         batch, a new array with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------
@@ -155,27 +139,11 @@ def potential_energy_regressor(model: Model, data: Data, q: ArrayLike, *,
 
     theta as for ``joint_torque_regressor``. Gautier (1997); O(n).
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (10 njoints,) ndarray
         [J per kg, kg m, kg m2]. For a single state, ``data.potential_energy_regressor``; for a
         batch, a new array with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------
@@ -194,27 +162,11 @@ def static_regressor(model: Model, data: Data, q: ArrayLike, *, threads: int = 1
     other. Y is divided by the total mass of the model, as in Pinocchio: it is linear only in
     changes of x that keep it. Zero if the robot has no mass. O(n).
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (3, 4 njoints) ndarray
         Expressed in the world [m per kg, kg m]. For a single state, ``data.static_regressor``; for
         a batch, a new array with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------

@@ -6,6 +6,8 @@ Hollerbach, Khalil and Gautier, "Model identification", Springer Handbook of Rob
 placement of each joint in its parent, for zero coordinates, is multiplied by the exponential of a
 small motion, on the right. The motion of the frame is that motion, transformed to the frame.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
@@ -86,21 +88,6 @@ def frame_kinematic_regressor(model: Model, data: Data, q: ArrayLike, frame: str
     Columns of joints that do not move the frame are zero. Hollerbach, Khalil and Gautier (2016);
     O(d) for a frame at depth d.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    frame : str or int
-        Name or index of a frame: link, joint or fixed joint.
-    reference_frame : ReferenceFrame
-        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
-        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (6, 6 njoints) ndarray
@@ -136,18 +123,11 @@ def joint_kinematic_regressor(model: Model, data: Data, q: ArrayLike, joint: str
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     joint : str or int
         Name or index of a joint, in ``model.joint_names``.
     reference_frame : ReferenceFrame
         WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the joint's
         frame, at its origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the joint's origin.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------

@@ -11,6 +11,8 @@ for C with dM/dt = C + C'. A column s of the motion subspace of joint j, which m
 velocity v_j, and a body with the momentum h that is carried by the joint contribute s . h to p and
 (v_j x s) . h + s . (weight) to C' v - g. The entries are the derivatives of these.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
@@ -111,29 +113,11 @@ def momentum_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     addition. O(n d) for a tree of depth d. An entry is zero if the joint of its row does not carry
     the body of its column.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (nv, 10 njoints) ndarray
         [kg m2/s, kg m/s per kg, kg m, kg m2]. For a single state, ``data.momentum_regressor``; for
         a batch, a new array with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------
@@ -155,18 +139,6 @@ def momentum_observer_regressor(model: Model, data: Data, q: ArrayLike, v: Array
     ``model.armature * v`` to p. For floating, planar and spherical joints, dp/dt consists of the
     rates of the numbers in p.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the results until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     momentum_regressor : (nv, 10 njoints) ndarray
@@ -175,12 +147,6 @@ def momentum_observer_regressor(model: Model, data: Data, q: ArrayLike, v: Array
         axis.
     momentum_observer_regressor : (nv, 10 njoints) ndarray
         Derivatives of C' v - g with respect to the parameters [N m, N per kg, kg m, kg m2].
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------

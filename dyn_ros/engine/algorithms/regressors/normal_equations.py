@@ -11,6 +11,8 @@ A row of each state is computed in the lanes of ``LANES`` states. The tile of th
 many columns is transposed, so that a vector holds columns of one state instead. Vectors of sums
 are then loaded and stored once for ``LANES`` states.
 """
+from __future__ import annotations
+
 import functools
 from typing import NamedTuple
 
@@ -229,15 +231,8 @@ def normal_equations(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Ar
 
     Parameters
     ----------
-    model : Model
     data : Data
         Created for this model.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    a : (nv,) or (B, nv) array_like
-        Acceleration [rad/s2, m/s2].
     tau : (nv,) or (B, nv) array_like
         Measured torques [N m, N].
     features : (nv, 5) or (B, nv, 5) array_like
@@ -245,8 +240,6 @@ def normal_equations(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Ar
         (Coulomb friction) and 1 (a constant torque); zeros for those that are not used.
     weights : (nv,) or (B, nv) array_like, optional
         Weights of the squared residuals, at least 0. Default: ones.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------

@@ -14,6 +14,8 @@ Each joint that carries the body transmits f. The entries in its rows are the de
 with s a column of its motion subspace. These columns are transformed to the body: 6 numbers each
 instead of the 60 derivatives of f, which would have to be transformed to the joint.
 """
+from __future__ import annotations
+
 import numpy as np
 
 from ...call.algorithm import Algorithm
@@ -170,23 +172,12 @@ def joint_torque_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    a : (nv,) or (B, nv) array_like
-        Acceleration [rad/s2, m/s2].
     armature : bool
         Append nv columns, for ``model.armature``: a on the diagonal.
     friction : bool
         Append 3 nv columns, after those for armature: v, sign(v) and 1 on the diagonals, for
         ``model.damping``, ``model.friction`` and constant torques. These are the torques of
         ``joint_friction``, plus the constant ones.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -194,12 +185,6 @@ def joint_torque_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
         Derivatives of the torques with respect to the parameters [N m, N per kg, kg m, kg m2].
         For a single state, ``data.joint_torque_regressor``; for a batch, or with additional
         columns, a new array, with a leading batch axis for a batch.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------
@@ -230,19 +215,8 @@ def joint_torque_regressor_product(model: Model, data: Data, q: ArrayLike, v: Ar
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    a : (nv,) or (B, nv) array_like
-        Acceleration [rad/s2, m/s2].
     tau : (nv,) or (B, nv) array_like
         Torques, such as residuals [N m, N].
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -250,12 +224,6 @@ def joint_torque_regressor_product(model: Model, data: Data, q: ArrayLike, v: Ar
         In the order of the columns of ``joint_torque_regressor`` [N2 m2 per kg, kg m, kg m2]. For
         a single state, ``data.joint_torque_regressor_product``; for a batch, a new array with a
         leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------

@@ -26,7 +26,7 @@ def lumped(links, placed, count, inertias):
             joint, placement = placed[link.name]
             X = SE3.from_homogeneous(placement)
             bodies[joint].append(X.act(inertias[link.name]))
-    return [sum(each, Inertia.zero()) for each in bodies]
+    return [sum(parts, Inertia.zero()) for parts in bodies]
 
 
 def link_inertia(link, warnings):

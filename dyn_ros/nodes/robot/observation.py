@@ -14,9 +14,9 @@ from dyn_ros.observer.fault_checks import Kind
 from dyn_ros.observer.faults import EffortMonitor
 from dyn_ros.observer.session import KALMAN_NOISE, Session, Setup
 
-from ..states.joint_states import Rejected, abbreviated
-from ..states.states import State
-from .base.robot import RobotContext, SettingError
+from ...states.joint_states import Rejected, abbreviated
+from ...states.states import State
+from .context import RobotContext, SettingError
 
 NONE = 1e12         # threshold of rows that have none
 _LEAST = 1e-6       # threshold and standard deviation [N m, N]
@@ -26,20 +26,7 @@ def row_values(robot: RobotContext, parameter: str, numbers: Sequence[float],
                default: Array | float) -> Array:
     """Return a number for each row of the model, (nv,), from a parameter.
 
-    Parameters
-    ----------
-    robot : RobotContext
-    parameter : str
-        Its name, for the error message.
-    numbers : sequence of float
-        For each published row, or one for all; empty: the default.
-    default : float or ndarray (nv,)
-        Also for the rows that are not published.
-
-    Raises
-    ------
-    SettingError
-        Another length.
+    It has one for each published row, or one for all; without, and for other rows: the default.
     """
     result = np.broadcast_to(np.array(default, float), robot.model.nv).copy()
     if len(numbers) not in (0, 1, len(robot.names)):
@@ -61,31 +48,10 @@ def positive_rows(robot: RobotContext, parameter: str, numbers: Sequence[float],
 class Observation(Session):
     """The observer of one robot, fed with its states; compares the results with thresholds.
 
-    It also restarts after a changed payload.
-
-    Parameters
-    ----------
-    robot : RobotContext
-    values : mapping
-        The parameters of the node.
-    notify : callable(str)
-        Called with what to log: why the observer restarts, and what is wrong with efforts.
-
-    Attributes
-    ----------
-    exceeded : ndarray (nv,) of bool
-        The rows whose external effort exceeds its threshold; updated with `external`.
-    collision : bool
-        Whether there are any.
-    tare : ndarray (nv,)
-        Subtracted from the external effort.
-    faults : dict
-        What is wrong with the efforts of a joint: joint and kind of fault, and a text.
-
-    Raises
-    ------
-    ValueError
-        A parameter does not fit the robot, or it has no joints.
+    It also restarts after a changed payload. `notify(text)` is called with what to log: why the
+    observer restarts, and what is wrong with efforts. `exceeded` (nv,) are the rows whose external
+    effort exceeds its threshold, and `collision` whether there are any; `tare` (nv,) is subtracted
+    from the external effort. `faults` has texts by joint and kind of fault.
     """
 
     def __init__(self, robot: RobotContext, values: Mapping[str, Any],
@@ -120,7 +86,8 @@ class Observation(Session):
         if self._noise is not None:
             return np.diag(self._noise ** 2)
         if self.setup.method == "kalman":
-            covariance: Array = self.filter("external").observer.covariance
+            covariance = self.filter("external").observer.covariance
+            assert covariance is not None
             return covariance
         return np.diag((self.limits() / 3.0) ** 2)
 
@@ -201,11 +168,6 @@ def thresholds(robot: RobotContext, values: Mapping[str, Any]) -> dyn_ros.Thresh
     """Return the thresholds that the parameters specify.
 
     Rows that are not published have none, and neither has a base, unless it is specified.
-
-    Raises
-    ------
-    SettingError
-        A parameter does not fit the robot.
     """
     model = robot.model
     listed, per_speed = values["thresholds.fixed"], values["thresholds.per_speed"]
@@ -228,11 +190,6 @@ def deviations(robot: RobotContext, values: Mapping[str, Any]) -> Array | None:
     """Return the standard deviations of external efforts, (nv,); None if they are not specified.
 
     Rows that are not published say nothing: their deviation is `NONE`.
-
-    Raises
-    ------
-    SettingError
-        A parameter does not fit the robot.
     """
     listed = values["noise.external"]
     return positive_rows(robot, "noise.external", listed, NONE) if listed else None

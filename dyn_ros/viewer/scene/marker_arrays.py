@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Markers as arrays of numbers, for RViz and for the browser; independent of ROS.
 
-Nodes serialize groups as messages, see ``nodes/markers.py``; `plain_markers` returns them for a
+Nodes serialize them as messages, see ``nodes/base/markers.py``; `plain_markers` returns them for a
 page without ROS.
 """
 from __future__ import annotations
@@ -30,8 +30,8 @@ SHORTEST = 1e-4     # shorter arrows are not shown [m]
 LEAST_LOAD = 5e-3   # of a joint; smaller torques have no arrow
 WORLD = "world"     # frame of the markers without ROS
 
-Draw: TypeAlias = "Callable[[Any, Any], Iterable[Group]]"
-"""Returns the groups for a state and the results of ``all_terms`` that it reads."""
+Draw: TypeAlias = "Callable[[Any, Any], Iterable[MarkerArrays]]"
+"""Returns the markers for a state and the results of ``all_terms`` that it reads."""
 
 
 class Look(Protocol):
@@ -46,7 +46,7 @@ class Look(Protocol):
         """Return what the markers of a namespace have in common, with a number of points."""
 
 
-class Group:
+class MarkerArrays:
     """Markers of one namespace and type, whose numbers are filled for each state.
 
     Parameters
@@ -179,12 +179,12 @@ class Screws:
 
     def __init__(self, look: Look) -> None:
         self._scale = look.scale
-        self.groups = (Group(look, ARROW, "linear"),
-                       Group(look, LINE_STRIP, "angular", shapes.CURVED_POINTS))
+        self.arrays = (MarkerArrays(look, ARROW, "linear"),
+                       MarkerArrays(look, LINE_STRIP, "angular", shapes.CURVED_POINTS))
 
-    def show(self, ids: Sequence[int], points: Any, vectors: Any) -> tuple[Group, ...]:
-        """Show vectors (n, 6) at points (n, 3), expressed in the same frame; return the groups."""
-        arrows, turns = self.groups
+    def show(self, ids: Sequence[int], points: Any, vectors: Any) -> tuple[MarkerArrays, ...]:
+        """Show vectors (n, 6) at points (n, 3), expressed in the same frame; return the arrays."""
+        arrows, turns = self.arrays
         points, vectors = np.reshape(points, (-1, 3)), np.reshape(vectors, (-1, 6))
         arrows.arrows(ids, points, self._scale * vectors[:, :3])
         moments = vectors[:, 3:]
@@ -192,20 +192,20 @@ class Screws:
         turning = sizes > 0.0
         if not turning.any():
             turns.show([])
-            return self.groups
+            return self.arrays
         if not turning.all():
             ids, points = _chosen(ids, turning), points[turning]
             moments, sizes = moments[turning], sizes[turning]
         first, second = shapes.across(moments / sizes[:, None])
         turns.turns(ids, points, first, second, self._scale * sizes,
                     np.full(len(sizes), shapes.FULL_ARC))
-        return self.groups
+        return self.arrays
 
-    def hide(self) -> tuple[Group, ...]:
+    def hide(self) -> tuple[MarkerArrays, ...]:
         """Show no vectors."""
-        for group in self.groups:
-            group.show([])
-        return self.groups
+        for arrays in self.arrays:
+            arrays.show([])
+        return self.arrays
 
 
 def rows_of_joints(model: Model) -> tuple[list[int], list[int]]:
@@ -240,18 +240,18 @@ class JointArrows:
             _Axes(model, joints, [k for k, each in enumerate(slides) if each is kind])
             for kind in (False, True))
         self._radii = np.full(len(self._turning.rows), self._scale)
-        self._groups = (Group(look, LINE_STRIP, points=shapes.CURVED_POINTS),
-                        Group(look, ARROW))
+        self._arrays = (MarkerArrays(look, LINE_STRIP, points=shapes.CURVED_POINTS),
+                        MarkerArrays(look, ARROW))
 
-    def hide(self) -> tuple[Group, ...]:
+    def hide(self) -> tuple[MarkerArrays, ...]:
         """Show no arrows."""
-        for group in self._groups:
-            group.show([])
-        return self._groups
+        for arrays in self._arrays:
+            arrays.show([])
+        return self._arrays
 
-    def show(self, oMi: Array, load: Array, colors: Array) -> tuple[Group, ...]:
-        """Show arrows with sizes from -1 to 1, (n,), and colors, (n, 4); return the groups."""
-        turns, arrows = self._groups
+    def show(self, oMi: Array, load: Array, colors: Array) -> tuple[MarkerArrays, ...]:
+        """Show arrows with sizes from -1 to 1, (n,), and colors, (n, 4); return the arrays."""
+        turns, arrows = self._arrays
         own = self._turning
         if own.ids:
             p, axes = own.placed(oMi)
@@ -263,7 +263,7 @@ class JointArrows:
             p, axes = own.placed(oMi)
             arrows.arrows(own.ids, p, self._scale * load[own.rows, None] * axes[..., 0])
             arrows.paint(own.ids, colors[own.rows])
-        return self._groups
+        return self._arrays
 
 
 class _Axes:
@@ -301,7 +301,7 @@ def torque(model: Model, look: Any) -> Draw:
     color = np.array(look.color)
     change = np.array(look.full_color) - color
 
-    def draw(state: Any, terms: Any) -> Iterable[Group]:
+    def draw(state: Any, terms: Any) -> Iterable[MarkerArrays]:
         tau = _torques(look.source, state, terms)
         if tau is None:
             return arrows.hide()
@@ -330,14 +330,14 @@ def inertia(model: Model, look: Any, payloads: Mapping[str, Any]) -> Draw:
     `shape`. `payloads` is a dict that changes when a payload is set or cleared.
     """
     ellipsoid = look.shape == "ellipsoid"
-    solids = Group(look, SPHERE if ellipsoid else CUBE)
+    solids = MarkerArrays(look, SPHERE if ellipsoid else CUBE)
     scale = look.scale * (shapes.ELLIPSOID if ellipsoid else shapes.BOX)
     included: list[Any] | None = None
     made: Any = None
     placements = np.empty((model.njoints + 1, 4, 4))
     placements[0] = np.eye(4)
 
-    def draw(state: Any, terms: Any) -> Iterable[Group]:
+    def draw(state: Any, terms: Any) -> Iterable[MarkerArrays]:
         nonlocal included, made
         carried = list(payloads.values())
         if included is None or list(map(id, carried)) != list(map(id, included)):
@@ -426,17 +426,16 @@ def plain_marker(marker: Any) -> PlainMarker:
         marker.text, marker.mesh_resource)
 
 
-def plain_markers(groups: Iterable[Group]) -> SimpleNamespace:
-    """Return groups of a `PlainLook` as a MarkerArray of `PlainMarker`, in the frame `WORLD`."""
-    return SimpleNamespace(markers=[
-        marker for group in groups for marker in _plain_markers(group)])
+def plain_markers(arrays: Iterable[MarkerArrays]) -> SimpleNamespace:
+    """Return markers of a `PlainLook` as a MarkerArray of `PlainMarker`, in the frame `WORLD`."""
+    return SimpleNamespace(markers=[marker for same in arrays for marker in _plain_markers(same)])
 
 
-def _plain_markers(group: Group) -> Iterator[PlainMarker]:
-    common, own = group.prototype, group.numbers
+def _plain_markers(arrays: MarkerArrays) -> Iterator[PlainMarker]:
+    common, own = arrays.prototype, arrays.numbers
     numbers = np.concatenate([own["pose"], own["scale"], own["color"]], axis=1)
-    flat = own.get("points", np.zeros((len(group), 0)))
-    points = flat.reshape(len(group), flat.shape[1] // 3, 3).copy()
+    flat = own.get("points", np.zeros((len(arrays), 0)))
+    points = flat.reshape(len(arrays), flat.shape[1] // 3, 3).copy()
     colors = np.zeros((0, 4))
     for row, (id, action) in enumerate(zip(own["id"][:, 0].tolist(), own["action"][:, 0].tolist())):
         yield PlainMarker(common.header, common.ns, id, common.type, action, common.lifetime,

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import dyn_ros
-from dyn_ros.nodes.contact_average import ContactAverage
+from dyn_ros.nodes.robot.contact_average import ContactAverage
 
-from .conftest import ARM7
+from ..conftest import ARM7
 
 MODEL = dyn_ros.Model.from_urdf_file(ARM7)
 Q = np.array([0.3, 0.6, 0.2, 1.2, 0.4, 0.7, 0.1])

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Markers for RViz: what all kinds have in common, their parameters and their messages.
 
-A kind is one function and one entry in the file of its node, such as dynamics_markers.py. It keeps
+A kind is one function and one entry in the file of its node, such as markers/dynamics.py. It keeps
 the numbers of its markers in arrays, of which those that change are written into a serialized
 message: rclpy's conversion of so many fields would take most of the time. Another message is
 serialized only if markers are added.
@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from builtin_interfaces.msg import Duration
 from geometry_msgs.msg import Point
@@ -22,13 +22,11 @@ from visualization_msgs.msg import Marker, MarkerArray
 from ...cdr.template import Template
 from ...states.rate_limiter import StampLimiter
 from ...states.states import State
-from ...viewer.scene.groups import Group
-from ..base.dispatch import Compute, Terms
-from ..base.parameters import Spec
-from ..base.robot import RobotContext
-
-if TYPE_CHECKING:
-    from ..base.robot_node import RobotNode
+from ...viewer.scene.marker_arrays import MarkerArrays
+from ..robot.context import RobotContext
+from ..robot.terms import Terms
+from .dispatch import Compute
+from .parameters import Parameters, Spec
 
 SHARED = (
     Spec("markers.rate", 30.0, "Publish ~/markers at most this often, by the stamps of the states "
@@ -41,14 +39,25 @@ SHARED = (
 )
 
 
+class MarkerNode(Protocol):
+    """What `Markers` uses of its node."""
+
+    parameters: Parameters
+
+    @property
+    def robot(self) -> RobotContext | None: ...
+
+    def reject(self, what: str, why: object) -> None: ...
+
+
 @dataclass(frozen=True)
 class Kind:
     """One kind of marker.
 
-    `make(node, robot, look)` returns a function `(state, terms)` that returns the `Group`s that it
-    has filled. It raises a ValueError if a parameter does not fit the robot. `reads(values)`
-    returns what the function reads, as `Output.reads`; `kernels` are the public functions that it
-    calls.
+    `make(node, robot, look)` returns a function `(state, terms)` that returns the `MarkerArrays`
+    that it has filled, or raises a ValueError if a parameter does not fit the robot.
+    `reads(values)` returns what the function reads, as `Output.reads`; `kernels` are the public
+    functions that it calls.
     """
 
     name: str
@@ -76,7 +85,7 @@ def _constraints(spec: Spec) -> dict[str, Any]:
     return {"limits": spec.limits, "choices": spec.choices, "size": spec.size}
 
 
-Draw: TypeAlias = "Callable[[State, Terms], Iterable[Group]]"
+Draw: TypeAlias = "Callable[[State, Terms], Iterable[MarkerArrays]]"
 
 
 class Look:
@@ -101,17 +110,11 @@ class Look:
 
 
 class Markers:
-    """The output `~/markers` of a node.
+    """The output `~/markers` of a node."""
 
-    Parameters
-    ----------
-    node : RobotNode
-    kinds : sequence of Kind
-    """
-
-    def __init__(self, node: RobotNode, kinds: Sequence[Kind]) -> None:
+    def __init__(self, node: MarkerNode, kinds: Sequence[Kind]) -> None:
         self._node, self._kinds = node, kinds
-        self.kernels = tuple(dict.fromkeys(name for each in kinds for name in each.kernels))
+        self.kernels = tuple(dict.fromkeys(name for kind in kinds for name in kind.kernels))
         self.specs = self.specs_of(kinds)
         self._limited: Any = None       # robot and parameters of the limiter
         self._limiter = StampLimiter(0.0)
@@ -119,12 +122,12 @@ class Markers:
     @staticmethod
     def specs_of(kinds: Sequence[Kind]) -> list[Spec]:
         """Return the parameters of kinds; none if there are no kinds."""
-        return [*SHARED, *(spec for each in kinds for spec in each.specs)] if kinds else []
+        return [*SHARED, *(spec for kind in kinds for spec in kind.specs)] if kinds else []
 
     def check(self, robot: RobotContext, values: Mapping[str, Any]) -> None:
         """Raise a ValueError if a parameter does not fit the robot."""
-        for each in self._kinds:
-            self._make_kind(each, robot, values, Header())
+        for kind in self._kinds:
+            self._make_kind(kind, robot, values, Header())
 
     def reads(self) -> Iterable[str] | None:
         """Return what is read for a state; None to skip it."""
@@ -139,8 +142,8 @@ class Markers:
 
     def _reads(self) -> Iterable[str]:
         values = self._node.parameters.values
-        return {name for each in self._kinds if values[f"markers.{each.name}.show"]
-                for name in each.reads(values)}
+        return {name for kind in self._kinds if values[f"markers.{kind.name}.show"]
+                for name in kind.reads(values)}
 
     def make(self, robot: RobotContext) -> Compute:
         """`~/markers`: markers for RViz; recreated after a change of parameters."""
@@ -155,21 +158,21 @@ class Markers:
                 draws = list(self._draws(robot, parameters.values, header))
                 array.clear()
             header.frame_id = robot.world_frame
-            return array.filled([group for draw in draws for group in draw(state, terms)])
+            return array.filled([arrays for draw in draws for arrays in draw(state, terms)])
         return compute
 
     def _draws(self, robot: RobotContext, values: Mapping[str, Any],
                header: Header) -> Iterator[Draw]:
-        for each in self._kinds:
-            if values[f"markers.{each.name}.show"]:
+        for kind in self._kinds:
+            if values[f"markers.{kind.name}.show"]:
                 try:
-                    yield self._make_kind(each, robot, values, header)
+                    yield self._make_kind(kind, robot, values, header)
                 except ValueError as error:
                     self._node.reject("markers", error)
 
-    def _make_kind(self, each: Kind, robot: RobotContext, values: Mapping[str, Any],
+    def _make_kind(self, kind: Kind, robot: RobotContext, values: Mapping[str, Any],
                    header: Header) -> Draw:
-        return each.make(self._node, robot, Look(each, values, header))
+        return kind.make(self._node, robot, Look(kind, values, header))
 
     @staticmethod
     def clear() -> MarkerArray:
@@ -178,44 +181,38 @@ class Markers:
 
 
 class _SerializedArray:
-    """A MarkerArray of groups, serialized again only if they contain other markers than before.
-
-    Parameters
-    ----------
-    header : Header
-        Of all markers.
-    """
+    """A MarkerArray, serialized again only if it contains other markers than before."""
 
     def __init__(self, header: Header) -> None:
         self._header = header
         self._clears = False
-        self._structure: Any = None     # frame, groups and their sizes that the template is for
+        self._structure: Any = None     # frame, arrays and their sizes that the template is for
         self._template: Template | None = None
 
     def clear(self) -> None:
         """Start the next array with DELETEALL."""
         self._clears = True
 
-    def filled(self, groups: Iterable[Group]) -> Template | None:
-        """Return the message with the numbers of these groups; None if it contains no markers."""
-        groups = [group for group in groups if len(group)]
+    def filled(self, shown: Iterable[MarkerArrays]) -> Template | None:
+        """Return the message with the numbers of these markers; None if there are none."""
+        shown = [arrays for arrays in shown if len(arrays)]
         clears, self._clears = self._clears, False
-        structure = clears, self._header.frame_id, [(group, len(group)) for group in groups]
+        structure = clears, self._header.frame_id, [(arrays, len(arrays)) for arrays in shown]
         if structure != self._structure:
             self._structure = structure
-            self._template = self._serialized(groups, clears)
-            for group in groups:
-                group.changed.update(group.numbers)
+            self._template = self._serialized(shown, clears)
+            for arrays in shown:
+                arrays.changed.update(arrays.numbers)
         if self._template:
-            for i, group in enumerate(groups, clears):
-                for name in group.changed:
-                    self._template.write(f"markers.{i}.{name}", group.numbers[name])
-                group.changed.clear()
+            for i, arrays in enumerate(shown, clears):
+                for name in arrays.changed:
+                    self._template.write(f"markers.{i}.{name}", arrays.numbers[name])
+                arrays.changed.clear()
         return self._template
 
-    def _serialized(self, groups: Sequence[Group], clears: bool) -> Template | None:
-        markers = [group.prototype for group in groups]
-        counts = [len(group) for group in groups]
+    def _serialized(self, shown: Sequence[MarkerArrays], clears: bool) -> Template | None:
+        markers = [arrays.prototype for arrays in shown]
+        counts = [len(arrays) for arrays in shown]
         if clears:
             markers.insert(0, Marker(header=self._header, action=Marker.DELETEALL))
             counts.insert(0, 1)

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The mean of the force of a contact over a short time. Independent of ROS."""
+"""The mean of the force of a contact over a short time."""
 from __future__ import annotations
 
 import dataclasses
@@ -13,18 +13,13 @@ _LEAST_VARIANCE = 1e-18     # N2, m2
 
 
 class ContactAverage:
-    """Averages the force, in the world, and the line of action of a contact.
+    """Averages the force, in the world, and the line of action of a contact over a `duration` [s].
 
     The noise of the efforts turns the force of a single state by several degrees. A low pass of
     the efforts would distort it while the robot turns; the force itself can be averaged. Each
     contact counts by the inverse of its variance: while the link is uncertain, its force may be
-    far off.
-
-    Parameters
-    ----------
-    duration : float
-        Time constant of the mean [s]; 0: none. Until so much time has passed, it is the
-        weighted mean of all contacts.
+    far off. The duration is a time constant; until so much time has passed, it is the weighted mean
+    of all contacts. 0: none.
     """
 
     def __init__(self, duration: float) -> None:
@@ -32,29 +27,24 @@ class ContactAverage:
         self._force, self._point = _Mean(duration), _Mean(duration)
         self._link = ""
 
-    def update(self, found: IsolatedContact, stamp: int) -> IsolatedContact:
+    def update(self, contact: IsolatedContact, stamp: int) -> IsolatedContact:
         """Return a contact with the mean force, and the mean line of action of its link.
 
-        Parameters
-        ----------
-        found : IsolatedContact
-            One that is not determined is returned as it is.
-        stamp : int
-            [ns].
+        One that is not determined is returned as it is; the stamp is in ns.
         """
-        if not found.determined or self.duration <= 0.0:
-            return found
-        force = self._force.update(found.force, float(found.covariance.trace()), stamp)
-        if not found.line_valid or self._link != found.link:
+        if not contact.determined or self.duration <= 0.0:
+            return contact
+        force = self._force.update(contact.force, float(contact.covariance.trace()), stamp)
+        if not contact.line_valid or self._link != contact.link:
             self._point = _Mean(self.duration)
-        point = found.point
-        if found.line_valid:
-            point = self._point.update(point, found.point_deviation ** 2, stamp)
-            self._link = found.link
+        point = contact.point
+        if contact.line_valid:
+            point = self._point.update(point, contact.point_deviation ** 2, stamp)
+            self._link = contact.link
         size = math.sqrt(float(force @ force))
         if size == 0.0:
-            return found
-        return dataclasses.replace(found, force=force, magnitude=size, direction=force / size,
+            return contact
+        return dataclasses.replace(contact, force=force, magnitude=size, direction=force / size,
                                    point=point)
 
 

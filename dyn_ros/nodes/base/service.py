@@ -2,34 +2,45 @@
 # SPDX-License-Identifier: Apache-2.0
 """Services of a node: every request gets a response, and no request can end the node.
 
-A service is one function and one table entry, as in dynamics_services.py. The function fills the
+A service is one function and one table entry, as in services/dynamics.py. The function fills the
 response; an exception is returned to the caller as `success: false` and `message`.
 """
 from __future__ import annotations
 
-import array
 import functools
-import math
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from dyn_ros.engine.kernel.types import Array
-from dyn_ros.msg import Matrix, RobotState, Tensor3
-from dyn_ros.states.joint_states import duplicates
+from dyn_ros.msg import RobotState
 
 from ...states.joint_states import Rejected, abbreviated
 from ...states.states import STATE_HINT, State
-from ..base.robot import RobotContext
 from ..messages import conversions
-from .requested_state import requested_state
+from ..messages.requested_state import requested_state
+from ..robot.context import RobotContext
 
-if TYPE_CHECKING:
-    from ..base.robot_node import RobotNode
+
+class ServiceNode(Protocol):
+    """What a service uses of its node."""
+
+    @property
+    def active(self) -> bool: ...
+
+    @property
+    def robot(self) -> RobotContext | None: ...
+
+    def reject(self, what: str, why: object) -> None: ...
+
+    def fail(self, what: str, why: object) -> None: ...
+
+    def get_clock(self) -> Any: ...
+
+    def get_fully_qualified_name(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -111,7 +122,7 @@ def defer(server: Any) -> Any:
 _AT_ORIGIN = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 
 
-def service_callback(node: RobotNode, service: Service) -> Callable[[Any, Any], Any]:
+def service_callback(node: ServiceNode, service: Service) -> Callable[[Any, Any], Any]:
     """Return the callback of a service."""
     with_state = hasattr(service.type.Request, "state")
 
@@ -148,58 +159,7 @@ def service_callback(node: RobotNode, service: Service) -> Callable[[Any, Any], 
     return call
 
 
-def vector(robot: RobotContext, field: str, names: Sequence[str],
-           values: Sequence[float]) -> Array:
-    """Return a vector (nv,) of the model from values by name; values not specified are zero."""
-    if len(values) != len(names):
-        raise Rejected(f"{field}: {len(names)} names, but {len(values)} numbers")
-    known = {name: row for row, name in enumerate(robot.model.velocity_names)}
-    rows = [known.get(name, -1) for name in names]
-    if -1 in rows:
-        raise Rejected(f"{field}: there is no {names[rows.index(-1)]!r:.80}; available: "
-                       + ", ".join(known))
-    if len(set(rows)) != len(rows):
-        raise Rejected(f"{field}: duplicate names: " + abbreviated(duplicates(names)))
-    for name, value in zip(names, values):
-        if not math.isfinite(value):
-            raise Rejected(f"{field} is not finite: {name} = {value:g}")
-    result = np.zeros(robot.model.nv)
-    result[rows] = values
-    return result
-
-
-def numbers(values: Array) -> array.array[float]:
-    """Convert an ndarray for a float64[] field, row-major; raise `Rejected` if not all finite."""
-    result = array.array("d", values.tobytes())
-    if not math.isfinite(sum(result)) and not all(map(math.isfinite, result)):
-        raise Rejected("the result is not finite: the numbers in the request or in the state are "
-                       "too large to compute with")
-    return result
-
-
-def set_matrix(message: Matrix, values: Array) -> None:
-    """Fill a dyn_ros/Matrix from an ndarray (rows, cols)."""
-    message.rows, message.cols = values.shape
-    message.data = numbers(values)
-
-
-def unknown_numbers(size: int) -> array.array[float]:
-    """Return the content of a float64[] field of which all numbers are unknown: NaN."""
-    return array.array("d", [math.nan]) * size
-
-
-def set_unknown_matrix(message: Matrix, rows: int, cols: int) -> None:
-    """Fill a dyn_ros/Matrix whose numbers are unknown with NaN."""
-    message.rows, message.cols = rows, cols
-    message.data = unknown_numbers(rows * cols)
-
-
-def set_tensor(message: Tensor3, values: Array) -> None:
-    """Fill a dyn_ros/Tensor3 from an ndarray of three axes."""
-    message.shape, message.data = values.shape, numbers(values)
-
-
-def _robot(node: RobotNode) -> RobotContext:
+def _robot(node: ServiceNode) -> RobotContext:
     if not node.active:
         raise Rejected(f"{node.get_fully_qualified_name()} is not active: run `ros2 lifecycle set "
                        f"{node.get_fully_qualified_name()} activate`")
@@ -208,7 +168,7 @@ def _robot(node: RobotNode) -> RobotContext:
     return node.robot
 
 
-def _state_of_request(node: RobotNode, robot: RobotContext, given: RobotState,
+def _state_of_request(node: ServiceNode, robot: RobotContext, given: RobotState,
                       needed: bool) -> State:
     """Return the state that a request specifies, or the latest one if a state is needed."""
     if len(given.name):
@@ -223,7 +183,7 @@ def _state_of_request(node: RobotNode, robot: RobotContext, given: RobotState,
     return State(np.array(robot.model.neutral(), float), np.zeros(robot.model.nv), 0, [])
 
 
-def _latest_state(node: RobotNode, robot: RobotContext) -> State:
+def _latest_state(node: ServiceNode, robot: RobotContext) -> State:
     state = robot.state
     if state.constant:
         return State(state.q, state.v, 0, [])
@@ -231,7 +191,7 @@ def _latest_state(node: RobotNode, robot: RobotContext) -> State:
         raise Rejected(f"unknown or stale position of {abbreviated(state.missing())}: "
                        f"{STATE_HINT}")
     age = time.perf_counter() - robot.received
-    clock: Any = node.get_clock()       # a ROSClock, which rclpy annotates as a Clock
+    clock = node.get_clock()
     if age > state.staleness and clock.ros_time_is_active:      # a simulation may be paused
         age = 1e-9 * (clock.now().nanoseconds - state.stamp)
         if age < -state.staleness:

@@ -1,9 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Points on the ground, as plain arrays: of zero moment, and of the support polygon.
-
-Independent of ROS.
-"""
+"""Points on the ground, as plain arrays: of zero moment, and of the support polygon."""
 from __future__ import annotations
 
 import math
@@ -12,7 +9,7 @@ import numpy as np
 
 from dyn_ros.engine.kernel.types import Array
 
-from ..states.joint_states import Rejected
+from ...states.joint_states import Rejected
 
 LEAST_SUPPORT = 1e-3    # of the weight: with less vertical force, no point on the ground is known
 _ROUNDING = 1e-14       # of the largest coordinate: a point so close to an edge is on it
@@ -26,28 +23,9 @@ def zero_moment_point(force: Array, moment: Array, up: Array, height: float,
     moment point (Vukobratovic and Borovac 2004); for those of contacts, the center of pressure, if
     all contacts are on the ground (Sardain and Bessonnet 2004).
 
-    Parameters
-    ----------
-    force : (3,) ndarray
-        Sum of the forces [N].
-    moment : (3,) ndarray
-        Their moment about the origin [N m].
-    up : (3,) ndarray
-        Unit normal of the ground.
-    height : float
-        Of the ground above the origin, along `up` [m].
-    weight : float
-        Of the robot, which the vertical force is compared with [N].
-
-    Returns
-    -------
-    (3,) ndarray
-        [m]
-
-    Raises
-    ------
-    Rejected
-        The forces do not push the robot up, or are not finite.
+    `force` is the sum of the forces [N], `moment` theirs about the origin [N m], `up` the unit
+    normal of the ground, which is `height` above the origin [m]. Forces that hardly push up,
+    compared with the `weight` of the robot [N], are `Rejected`.
     """
     vertical = float(force @ up)
     if not vertical > LEAST_SUPPORT * weight:
@@ -68,16 +46,9 @@ def moment_about_origin(forces: Array, points: Array) -> Array:
 
 
 def convex_hull(points: Array) -> Array:
-    """Corners of the convex hull of points in a plane, counterclockwise (Andrew 1979).
+    """Corners of the convex hull of points (n, 2), counterclockwise (Andrew 1979).
 
-    Parameters
-    ----------
-    points : (n, 2) ndarray
-
-    Returns
-    -------
-    (k, 2) ndarray
-        Without points on an edge; both ends if all points are on one line.
+    Without points on an edge; both ends if all points are on one line.
     """
     ordered = np.unique(points, axis=0)         # sorted by x, then by y
     if len(ordered) < 3:

@@ -15,11 +15,12 @@ from ...states.joint_states import (
     Rejected,
     abbreviated,
     base_kind,
+    check_base,
     check_names,
     check_usable,
     set_base,
 )
-from ..messages import conversions
+from . import conversions
 
 
 def requested_state(model: Model, given: RobotState) -> tuple[Array, Array]:
@@ -51,6 +52,7 @@ def requested_state(model: Model, given: RobotState) -> tuple[Array, Array]:
         del joints[model.joint_names[0]]
         pose, twist = (conversions.pose_numbers(given.base_pose),
                        conversions.twist_numbers(given.base_twist))
+        check_base(pose, twist)
         set_base(base, q, v, pose, twist)
     _check_lengths(given)
     used = [k for k, name in enumerate(given.name) if name in joints]

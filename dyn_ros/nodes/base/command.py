@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from rclpy.parameter import Parameter
@@ -12,16 +12,15 @@ from std_msgs.msg import Float64MultiArray
 
 from dyn_ros.engine.kernel.types import Array
 
-from ..cdr.template import Template
-from ..states.joint_states import Rejected
-from ..states.states import State
-from .base.dispatch import Compute, Output, Terms
-from .base.parameters import Spec
-from .base.robot import RobotContext, SettingError
-from .messages import conversions
-
-if TYPE_CHECKING:
-    from .base.robot_node import RobotNode
+from ...cdr.template import Template
+from ...states.joint_states import Rejected
+from ...states.states import State
+from ..messages import conversions
+from ..robot.context import RobotContext, SettingError
+from ..robot.terms import Terms
+from .dispatch import Compute, Output
+from .lifecycle import BaseNode
+from .parameters import Spec
 
 Torques: TypeAlias = Callable[[RobotContext, State, Terms], "Array | None"]
 """Returns the torques of all rows of the model, (nv,), or None if an input is missing."""
@@ -43,18 +42,12 @@ class Command:
     """The output `~/command` of a node.
 
     Its rows are the published ones that have motors: all but those of a floating or planar base.
-    A torque beyond the effort limit of its joint is clipped.
-
-    Parameters
-    ----------
-    node : RobotNode
-        Has the parameters of `specs`.
-    choices : mapping
-        For each choice of torques, what it reads as in `Output.reads`, and the function that
-        returns them.
+    A torque beyond the effort limit of its joint is clipped. The node has the parameters of
+    `specs`; `choices` has, for each choice of torques, what it reads as in `Output.reads`, and the
+    function that returns them.
     """
 
-    def __init__(self, node: RobotNode,
+    def __init__(self, node: BaseNode,
                  choices: Mapping[str, tuple[Callable[[], Iterable[str]], Torques]]) -> None:
         self._node, self._choices = node, choices
         self._stopped = ""                  # the reason; empty while it is published

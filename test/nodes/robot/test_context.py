@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dyn_ros
-from dyn_ros.nodes.base.robot import RobotContext, SettingError
+from dyn_ros.nodes.robot.context import RobotContext, SettingError
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 VALUES = {

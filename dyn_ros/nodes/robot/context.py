@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A robot description prepared for a node: model, data, output rows, state. Independent of ROS."""
+"""A robot description prepared for a node: model, data, output rows, state."""
 from __future__ import annotations
 
 import math
@@ -41,29 +41,16 @@ class UnknownPosition(SettingError):
 class RobotContext:
     """Everything derived from one robot description; each description has its own context.
 
-    Parameters
-    ----------
-    description : str
-        URDF text.
-    values : dict
-        The node's parameters by name (see `base.SPECS`).
-    notify : callable(str), optional
-        Called when the collected state is discarded.
-    payloads : dict, optional
-        By name, the arguments of `Model.set_payload`. Updated by `set_payload` and
-        `clear_payload`, and passed to the context of the next description.
-    positions : dict, optional
-        The positions of joints by name, for joints that are locked where they stand.
+    `values` are the node's parameters (see `base.specs`); `notify(text)` is called when the
+    collected state is discarded. `payloads` has the arguments of `Model.set_payload` by name, and
+    is passed from the context of one description to that of the next; `positions` are those of
+    joints by name, for joints that are locked where they stand. A description that cannot be used
+    is a `dyn_ros.UrdfError`, a parameter that does not fit a `SettingError`.
 
     Attributes
     ----------
-    model, data : dyn_ros.Model, dyn_ros.Data
-    state : MessageCollector
-        The state from messages.
     root_link, frame_id : str
         The description's root link; the frame_id of outputs.
-    moving_base : bool
-        Whether the root link moves in the world.
     world_frame : str
         frame_id of quantities expressed in the world; for a fixed base, `frame_id`.
     odometry_frame : str
@@ -78,20 +65,11 @@ class RobotContext:
         When the latest complete state was received, by time.perf_counter.
     standing : dict
         The positions, by name, of the joints that are locked where they stand.
-    includes_friction : bool
-        Whether efforts include damping and friction.
     payload_changes : int
         How often payloads have been set or cleared.
     left_out : list of str
         For each payload that is not applied to this robot, the reason. The payload is kept for a
         robot that has its frame.
-
-    Raises
-    ------
-    dyn_ros.UrdfError
-        The description cannot be used.
-    SettingError
-        A parameter does not fit the robot. `UnknownPosition` if it does once positions are known.
     """
 
     def __init__(self, description: str, values: Mapping[str, Any],
@@ -139,11 +117,7 @@ class RobotContext:
                 self.left_out.append(f"payload {name!r} is not applied: {error}")
 
     def begin_state(self, received: float, reads: Iterable[str]) -> State:
-        """Return the complete state that was received at a time [s].
-
-        What it contains in addition to positions and velocities is collected from now on: `reads`
-        are names of `MessageCollector.collect`.
-        """
+        """Return the complete state received at a time [s]; from now on with what `reads` names."""
         self.received = received
         self.state.collect(reads)
         return self.state.latest()
@@ -175,10 +149,10 @@ class RobotContext:
         if name is not None and name not in self.payloads:
             raise Rejected(f"no payload named {name!r:.80}; available: "
                            + (abbreviated(list(self.payloads)) or "none"))
-        for each in list(self.payloads) if name is None else [name]:
-            del self.payloads[each]
-            if each in self.model.payloads:
-                self.model.clear_payload(each)
+        for cleared in list(self.payloads) if name is None else [name]:
+            del self.payloads[cleared]
+            if cleared in self.model.payloads:
+                self.model.clear_payload(cleared)
         self._payloads_changed()
 
     def _payloads_changed(self) -> None:

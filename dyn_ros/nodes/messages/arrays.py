@@ -1,0 +1,68 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Vectors by name in requests; vectors, matrices and tensors in responses."""
+from __future__ import annotations
+
+import array
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from dyn_ros.engine.kernel.types import Array
+from dyn_ros.msg import Matrix, Tensor3
+from dyn_ros.states.joint_states import duplicates
+
+from ...states.joint_states import Rejected, abbreviated
+from ..robot.context import RobotContext
+
+
+def vector(robot: RobotContext, field: str, names: Sequence[str],
+           values: Sequence[float]) -> Array:
+    """Return a vector (nv,) of the model from values by name; values not specified are zero."""
+    if len(values) != len(names):
+        raise Rejected(f"{field}: {len(names)} names, but {len(values)} numbers")
+    known = {name: row for row, name in enumerate(robot.model.velocity_names)}
+    rows = [known.get(name, -1) for name in names]
+    if -1 in rows:
+        raise Rejected(f"{field}: there is no {names[rows.index(-1)]!r:.80}; available: "
+                       + ", ".join(known))
+    if len(set(rows)) != len(rows):
+        raise Rejected(f"{field}: duplicate names: " + abbreviated(duplicates(names)))
+    for name, value in zip(names, values):
+        if not math.isfinite(value):
+            raise Rejected(f"{field} is not finite: {name} = {value:g}")
+    result = np.zeros(robot.model.nv)
+    result[rows] = values
+    return result
+
+
+def numbers(values: Array) -> array.array[float]:
+    """Return a float64[] field with these numbers, row-major; `Rejected` if not all finite."""
+    result = array.array("d", values.tobytes())
+    if not math.isfinite(sum(result)) and not all(map(math.isfinite, result)):
+        raise Rejected("the result is not finite: the numbers in the request or in the state are "
+                       "too large to compute with")
+    return result
+
+
+def set_matrix(message: Matrix, values: Array) -> None:
+    """Fill a dyn_ros/Matrix from an ndarray (rows, cols)."""
+    message.rows, message.cols = values.shape
+    message.data = numbers(values)
+
+
+def unknown_numbers(size: int) -> array.array[float]:
+    """Return the content of a float64[] field of which all numbers are unknown: NaN."""
+    return array.array("d", [math.nan]) * size
+
+
+def set_unknown_matrix(message: Matrix, rows: int, cols: int) -> None:
+    """Fill a dyn_ros/Matrix whose numbers are unknown with NaN."""
+    message.rows, message.cols = rows, cols
+    message.data = unknown_numbers(rows * cols)
+
+
+def set_tensor(message: Tensor3, values: Array) -> None:
+    """Fill a dyn_ros/Tensor3 from an ndarray of three axes."""
+    message.shape, message.data = values.shape, numbers(values)
