@@ -206,10 +206,10 @@ def external_wrench(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike, 
     axes = ReferenceFrame.LOCAL_WORLD_ALIGNED if at_origin else reference_frame
     J = frame_jacobian(model, data, q, frame, axes, offset)
     lengths = np.array([1.0, 1.0, 1.0, *3 * (positive("length", length),)])
-    found = _solve(model, J, tau, lengths, covariance, damping)
+    solution = _solve(model, J, tau, lengths, covariance, damping)
     if at_origin:
-        found = _moved(found, _point(model, data, q, number, offset))
-    return ExternalWrench(*found)
+        solution = _moved(solution, _point(model, data, q, number, offset))
+    return ExternalWrench(*solution)
 
 
 def external_wrenches(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike,
@@ -258,7 +258,7 @@ def external_wrenches(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike
     [ 1.  2. 20.]
     """
     tau = external_effort(model, tau_ext)
-    wanted = tuple(Contact(each) if isinstance(each, str) else each for each in (
+    wanted = tuple(Contact(contact) if isinstance(contact, str) else contact for contact in (
         [contacts] if isinstance(contacts, str) else as_tuple(contacts)))
     require_contacts(wanted)
     if not wanted:
@@ -268,14 +268,14 @@ def external_wrenches(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike
     lengths = np.concatenate([[1.0, 1.0, 1.0, metric, metric, metric][:contact.dimension]
                               for contact in wanted])
     ends = np.cumsum([0, *(contact.dimension for contact in wanted)])
-    found = _solve(model, J, tau, lengths, covariance, damping)
+    solution = _solve(model, J, tau, lengths, covariance, damping)
     for contact, start in zip(wanted, ends):
         if contact.dimension == 6 and contact.reference_frame == ReferenceFrame.WORLD:
-            found = _moved(found, _point(model, data, q, frame_number(model, contact.frame),
-                                         contact.placement.translation), int(start))
+            solution = _moved(solution, _point(model, data, q, frame_number(model, contact.frame),
+                                               contact.placement.translation), int(start))
     names = [contact.name or model.frame_names[int(contact.frame)] for contact in wanted]
-    return ExternalWrenches({name: found.wrench[..., start:stop]
-                             for name, start, stop in zip(names, ends, ends[1:])}, *found[1:])
+    return ExternalWrenches({name: solution.wrench[..., start:stop]
+                             for name, start, stop in zip(names, ends, ends[1:])}, *solution[1:])
 
 
 def _at_contact(contact: Contact) -> Contact:
@@ -347,18 +347,18 @@ def _point(model: Model, data: Data, q: ArrayLike, frame: int,
     return point
 
 
-def _moved(found: _Solution, p: Array, start: int = 0) -> _Solution:
+def _moved(solution: _Solution, p: Array, start: int = 0) -> _Solution:
     """The wrench at p whose numbers start there, expressed in the world, at the world's origin."""
-    m = found.wrench.shape[-1]
+    m = solution.wrench.shape[-1]
     T = np.zeros((*p.shape[:-1], m, m))
     T[...] = np.eye(m)
     f, x, y, z = start, start + 3, start + 4, start + 5
     T[..., x, f + 1], T[..., x, f + 2], T[..., y, f + 2] = -p[..., 2], p[..., 1], -p[..., 0]
     T[..., y, f], T[..., z, f], T[..., z, f + 1] = p[..., 2], -p[..., 1], p[..., 0]
-    return found._replace(
-        wrench=(T @ found.wrench[..., None])[..., 0], directions=T @ found.directions,
-        covariance=None if found.covariance is None else (
-            T @ found.covariance @ np.swapaxes(T, -1, -2)))
+    return solution._replace(
+        wrench=(T @ solution.wrench[..., None])[..., 0], directions=T @ solution.directions,
+        covariance=None if solution.covariance is None else (
+            T @ solution.covariance @ np.swapaxes(T, -1, -2)))
 
 
 def _one(rank: int | Array) -> int:
