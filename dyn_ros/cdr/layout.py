@@ -43,6 +43,12 @@ class Item(NamedTuple):
         """The whole path of the field."""
         return self.prefix + self.name
 
+    @property
+    def part(self) -> slice:
+        """The numbers in an array of all numbers of their type in the body."""
+        width = DTYPES[self.type].itemsize
+        return slice(self.start // width, (self.start + self.size) // width)
+
 
 class _Step(NamedTuple):
     """A field of a message, or of the messages in it that are no sequences."""

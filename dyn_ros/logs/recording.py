@@ -16,9 +16,9 @@ from ..engine.model.model import Model, RootJoint
 from ..states.joint_states import STALENESS, abbreviated
 from .formats.sources import open_source
 from .part import PartStates, Progress, read_part
-from .run.plan import Moment, plan
+from .run.plan import Moment, Part, plan
 from .selection import Base, Robot, Selection, select
-from .states import Note, States
+from .states import Note
 
 if TYPE_CHECKING:
     import pandas
@@ -217,13 +217,11 @@ def recording_of(part: PartStates, selection: Selection, path: str = "", *, whol
 
     With ``whole``, those that belong to other parts too; ``warnings`` are added to its own.
     """
-    rows = np.ones(len(part.states.stamp), bool)
-    if not whole:
-        rows[:part.warm] = False
-        rows[len(rows) - part.after:] = False
-    kept = rows & thinned(part.states.stamp, rate)
-    states = part.states if kept.all() else part.states.take(
-        kept if rate is not None else slice(part.warm, len(rows) - part.after))
+    count = len(part.states.stamp)
+    rows = slice(0, count) if whole else slice(part.warm, count - part.after)
+    states = part.states.take(rows)
+    if rate is not None:
+        states = states.take(thinned(part.states.stamp, rate)[rows])
     positions, velocities = selection.columns()
     return Recording(
         selection.name, path,
@@ -240,10 +238,9 @@ def _columns(values: Array, chosen: list[int]) -> Array:
 
 def warnings_of(part: PartStates) -> list[str]:
     """What is wrong with a part, for a person."""
-    warnings = list(part.problems)
-    warnings += [_text(f"rejected because of {reason}", note)
-              for reason, note in part.rejected.items()]
-    return [*warnings, *notes_of(part), *filter(None, [incomplete_of(part)])]
+    rejected = [_text(f"rejected because of {reason}", note)
+                for reason, note in part.rejected.items()]
+    return [*part.problems, *rejected, *notes_of(part), *filter(None, [incomplete_of(part)])]
 
 
 def notes_of(part: PartStates) -> list[str]:
@@ -333,14 +330,6 @@ def read(path: str | PathLike[str], robot: Robot = None, *,
     selection = select(source, robot, topics=topics, odometry=odometry, joints=joints,
                        staleness=staleness, root_joint=root_joint, base=base)
     parts = plan(source, selection.staleness, since, until, size=float("inf"))
-    damage = [source.damage] if source.damage else []
-    if not parts:
-        return recording_of(empty(selection), selection, str(path), warnings=damage)
-    return recording_of(read_part(parts[0], selection, progress), selection, str(path), rate=rate,
-                        warnings=damage)
-
-
-def empty(selection: Selection) -> PartStates:
-    """Return a part without states."""
-    collector = selection.collector()
-    return PartStates(States.empty(0, collector.nq, collector.nv), 0, 0, 0, {})
+    part = parts[0] if parts else Part(str(path), 0, 0, 0, (), 0, 0, 0)
+    return recording_of(read_part(part, selection, progress), selection, str(path), rate=rate,
+                        warnings=[source.damage] if source.damage else [])
