@@ -3,6 +3,7 @@
 """Annotations: complete, correct, useful to type checkers; docstrings of all public names."""
 import ast
 import inspect
+import pydoc
 import re
 import sys
 from pathlib import Path
@@ -41,6 +42,26 @@ def test_everything_public_is_annotated_and_explained(function):
     assert bare == []
     assert signature.return_annotation is not signature.empty
     assert function.__doc__ or function.__name__ == "__init__"
+
+
+def test_signatures_show_the_names_of_types():
+    """In `help` and in an editor: ArrayLike, not the union of hundreds of characters behind it."""
+    for name, function in functions():
+        signature = inspect.signature(function)
+        shown = {key: inspect.formatannotation(parameter.annotation)
+                 for key, parameter in signature.parameters.items()
+                 if parameter.annotation is not parameter.empty}
+        assert {key: text for key, text in shown.items() if len(text) > 50} == {}, name
+        shown["return"] = inspect.formatannotation(signature.return_annotation)
+        assert {key: text for key, text in shown.items() if re.search(
+            r"Union|Optional|Buffer|NestedSequence|SupportsArray|dyn_ros\.|collections\.|numpy\.",
+            text)} == {}, name
+
+
+def test_help_is_short_enough_to_read():
+    expected = ("contact_dynamics(model: 'Model', data: 'Data', q: 'ArrayLike', v: 'ArrayLike', "
+                "tau: 'ArrayLike', contacts: 'Sequence[Contact]'")
+    assert expected in pydoc.plaintext.document(dyn_ros.contact_dynamics).replace("\n    ", " ")
 
 
 ANNOTATED = ("command", "demo", "identification", "logs", "nodes", "observer", "states",
@@ -85,7 +106,7 @@ def test_a_missing_annotation_is_found(source, found):
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_as_many_results_as_are_annotated(name):
-    annotation = inspect.signature(getattr(dyn_ros, name)).return_annotation
+    annotation = inspect.signature(getattr(dyn_ros, name), eval_str=True).return_annotation
     named = [each for each in (annotation, *getattr(annotation, "__args__", ()))
              if hasattr(each, "_fields")]
     if named:

@@ -293,7 +293,7 @@ def _excite(options: argparse.Namespace) -> None:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     from ..identification import excite
-    from ..identification.trajectory_file import suffix
+    from ..identification.excitation import suffix
     model = read_robot(options, Model.from_urdf)
     with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
                   console=Console(stderr=True), transient=True) as bar:

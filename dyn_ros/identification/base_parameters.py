@@ -13,10 +13,13 @@ from ..engine.algorithms import joint_torque_regressor
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
-from .unknowns import FEATURES, Unknowns, in_columns
+from .result import BaseEstimate
+from .samples import Samples
+from .unknowns import FEATURES, Unknowns, in_columns, is_linear
 
 _DEPENDENT = 1e-8       # of a column's length: what remains of a dependent column is rounding
 _NEGLIGIBLE = 1e-9      # coefficients below this are rounding
+_POSES = 30             # in which the response to motions is compared
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,7 +111,8 @@ def structure(unknowns: Unknowns, seed: int = 0) -> BaseParameters:
     independent, matrix, condition = combinations(W, unknowns.order)
     leads = independent.tolist()
     return BaseParameters(
-        unknowns.names, tuple(symbolic(*each, unknowns.names) for each in zip(matrix, leads)),
+        unknowns.names,
+        tuple(symbolic(row, lead, unknowns.names) for row, lead in zip(matrix, leads)),
         tuple(unknowns.units[lead] for lead in leads), independent, matrix, condition)
 
 
@@ -127,7 +131,7 @@ def random_regressor(unknowns: Unknowns, rng: np.random.Generator) -> Array:
 def combinations(W: Array, order: Sequence[int]) -> tuple[np.ndarray, Array, float]:
     """The independent columns of a regressor, and how the others depend on them.
 
-    Unknowns are taken in the order given; each that is not a combination of those before it is
+    Unknowns are taken in the order given; one that is not a combination of those before it is
     independent. Returns their indices, the (b, p) matrix of the combinations, and the condition
     number of the independent columns, scaled to equal length.
     """
@@ -175,3 +179,52 @@ def symbolic(row: Array, lead: int, names: Sequence[str]) -> str:
             factor = "" if abs(size - 1.0) < 1e-6 else f"{size:.4g} "
             text += f" {'-' if row[j] < 0.0 else '+'} {factor}{names[j]}"
     return text
+
+
+# --- what a recording does not determine
+
+def undetermined(unknowns: Unknowns, base: BaseParameters, values: BaseEstimate,
+                 samples: Samples) -> tuple[str, ...]:
+    """A sentence for each base parameter that the recording does not determine."""
+    missing = [n for n, excited in enumerate(values.excitation) if excited == "not"]
+    if not missing:
+        return ()
+    responses = _responses(unknowns.model)
+    fastest = np.quantile(np.abs(samples.v[::1 + len(samples) // 100000]), 0.99, axis=0)
+    rate = np.sqrt((samples.a[::1 + len(samples) // 100000] ** 2).mean(axis=0))
+    return tuple(base.names[n] + ": " + _remedy(unknowns, base.independent[n], responses, fastest,
+                                                rate)
+                 for n in missing)
+
+
+def _remedy(unknowns: Unknowns, lead: int, responses: Array, fastest: Array, rate: Array) -> str:
+    """Which motion would determine a parameter."""
+    model = unknowns.model
+    if lead >= unknowns.bodies:
+        k = (lead - unknowns.bodies) % model.nv
+        return (f"move {model.velocity_names[k]} in both directions, at several speeds; it reached "
+                f"{fastest[k]:.2g} {_unit(model, k)}/s")
+    k = int(np.argmax(responses[:, lead]))
+    if k == model.nv:
+        return "visit more poses: it changes the torque of gravity"
+    return (f"accelerate {model.velocity_names[k]} more, in different poses; its RMS acceleration "
+            f"was {rate[k]:.2g} {_unit(model, k)}/s2")
+
+
+def _unit(model: Model, k: int) -> str:
+    return "m" if is_linear(model)[k] else "rad"
+
+
+def _responses(model: Model) -> Array:
+    """How much each parameter's torque depends on each joint's motion and gravity, (nv + 1, p)."""
+    rng, data = np.random.default_rng(0), Data(model)
+    q = np.array([model.random_configuration(rng) for _ in range(_POSES)])
+    still = np.zeros((_POSES, model.nv))
+    gravity = joint_torque_regressor(model, data, q, still, still).copy()
+    responses = []
+    for k in range(model.nv):
+        a = still.copy()
+        a[:, k] = 1.0
+        moved = joint_torque_regressor(model, data, q, still, a) - gravity
+        responses.append(np.abs(moved).max(axis=(0, 1)))
+    return np.array([*responses, np.abs(gravity).max(axis=(0, 1)) / 10.0])

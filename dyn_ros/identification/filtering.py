@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -46,7 +46,7 @@ _AT_REST = 0.01                 # cutoff if nothing moves, relative to the sampl
 _UNIFORM = 1e-3                 # largest deviation of time stamps from a grid, in periods
 
 
-class Part(NamedTuple):
+class Segment(NamedTuple):
     """Consecutive samples without a gap, ``start`` to ``stop``."""
 
     start: int
@@ -57,21 +57,11 @@ class Part(NamedTuple):
 
 
 class Spectrum(NamedTuple):
-    """Power spectral density of a signal.
+    """Power spectral density of a signal."""
 
-    Attributes
-    ----------
-    frequency : (n,) ndarray
-        [Hz], from 0, equally spaced.
-    density : (n,) ndarray
-        One-sided, per Hz.
-    floor : float
-        Density of the noise.
-    """
-
-    frequency: Array
-    density: Array
-    floor: float
+    frequency: Array        # (n,) [Hz], from 0, equally spaced
+    density: Array          # (n,), one-sided, per Hz
+    floor: float            # density of the noise
 
     def noise(self, cutoff: float, derivative: int) -> float:
         """Standard deviation of the noise of a derivative after the filter."""
@@ -79,31 +69,19 @@ class Spectrum(NamedTuple):
         return math.sqrt(self.floor * float(np.sum(gain ** 2)) * self.frequency[1])
 
 
-def spectrum(time: Array, column: Array, parts: Iterable[Part], rate: float) -> Spectrum:
-    """Estimate the spectrum of a signal and its noise floor, by Welch's method.
-
-    Parameters
-    ----------
-    time, column : (B,) ndarray
-    parts : iterable of Part
-    rate : float
-        Samples per second.
-
-    Returns
-    -------
-    Spectrum
-    """
-    parts = list(parts)
+def spectrum(time: Array, column: Array, segments: Sequence[Segment], rate: float) -> Spectrum:
+    """The spectrum of a signal (B,) and its noise floor, by Welch's method; the rate is in Hz."""
     length = 2 ** round(math.log2(max(_RESOLUTION * rate, 64.0)))
-    if max(map(len, parts)) < length:       # other parts that are nearly as long count, too
-        length = max(round(_NEARLY * max(map(len, parts))), 2)
+    if max(map(len, segments)) < length:    # others that are nearly as long count, too
+        length = max(round(_NEARLY * max(map(len, segments))), 2)
     window = np.kaiser(length, _WINDOW)
     total, count = np.zeros(length // 2 + 1), 0
-    for part in parts:
-        if len(part) < length:
+    for segment in segments:
+        if len(segment) < length:
             continue
-        values = _on_grid(time[part.start:part.stop], column[part.start:part.stop])[1]
-        for start in range(0, len(part) - length + 1, max(length // 2, 1)):
+        rows = slice(*segment)
+        values = _on_grid(time[rows], column[rows])[1]
+        for start in range(0, len(segment) - length + 1, max(length // 2, 1)):
             piece = values[start:start + length]
             total += np.abs(np.fft.rfft((piece - piece.mean()) * window)) ** 2
             count += 1
@@ -123,49 +101,36 @@ def choose_cutoff(spectra: Iterable[Spectrum], rate: float, longest: float,
     former counts more: it is systematic, and biases what is identified from many samples. What
     rises above the noise floor of a spectrum is the motion, up to the first wide band of
     noise: what is above that, such as vibrations, or images of positions that are sampled less
-    often than they are recorded, is not. Each joint counts relative to its own motion.
-
-    Parameters
-    ----------
-    spectra : iterable of Spectrum
-        Of positions, or of velocities.
-    rate : float
-        Samples per second.
-    longest : float
-        Duration of the longest part [s]. The filter settles within a fifth of it.
-    derivative : int
-        Of which the error counts: 2 for positions, 1 for velocities.
-
-    Returns
-    -------
-    float
+    often than they are recorded, is not. Each joint counts relative to its own motion. The filter
+    settles within a fifth of the longest segment [s]; ``derivative`` is 2 for spectra of positions,
+    1 for those of velocities.
     """
     highest = min(HIGHEST * rate, FASTEST)
     lowest = min(max(_LOWEST * rate, 5.0 * SETTLED / longest), highest)
     candidates = np.geomspace(lowest, highest, 100)
     error = np.zeros(len(candidates))
-    for found in spectra:
-        power = (2.0 * math.pi * found.frequency) ** (2 * derivative)
-        motion = _motion(found, rate) * power
+    for one in spectra:
+        power = (2.0 * math.pi * one.frequency) ** (2 * derivative)
+        motion = _motion(one, rate) * power
         if not motion.sum() > 0.0:
             continue
-        gain = _gain(found.frequency, candidates[:, None])
+        gain = _gain(one.frequency, candidates[:, None])
         error += (_SYSTEMATIC * np.square(1.0 - gain) @ motion
-                  + found.floor * (np.square(gain) @ power)) / motion.sum()
+                  + one.floor * (np.square(gain) @ power)) / motion.sum()
     if not error.any():                     # nothing moves
         return float(max(lowest, _AT_REST * rate))
     return float(candidates[np.argmin(error)])
 
 
-def _motion(found: Spectrum, rate: float) -> Array:
+def _motion(spectrum: Spectrum, rate: float) -> Array:
     """Density of the motion: zero where there is only noise, and above it."""
-    above = found.density > _ABOVE * found.floor
-    width = max(2, round(_BAND * rate / found.frequency[1]))
+    above = spectrum.density > _ABOVE * spectrum.floor
+    width = max(2, round(_BAND * rate / spectrum.frequency[1]))
     last = np.flatnonzero(above)
     far = np.flatnonzero(np.diff(last) > width)
     if far.size:
         above[last[far[0]] + 1:] = False
-    density: Array = np.where(above, found.density, 0.0)
+    density: Array = np.where(above, spectrum.density, 0.0)
     return density
 
 
@@ -176,7 +141,7 @@ def _gain(frequency: Array, cutoff: float | Array) -> Array:
 
 
 def settling_samples(rate: float, cutoff: float) -> int:
-    """Number of samples at each end of a part that are not accurate."""
+    """Number of samples at each end of a segment that are not accurate."""
     return math.ceil(SETTLED * rate / cutoff)
 
 
@@ -184,26 +149,12 @@ def derivatives(time: Array, column: Array, cutoff: float, order: int) -> list[A
     """Filter a signal and differentiate it.
 
     Signals whose time stamps are not equally spaced are interpolated to such a grid by a cubic
-    spline, and the results back to the time stamps.
-
-    Parameters
-    ----------
-    time : (n,) ndarray
-        Ascending [s].
-    column : (n,) ndarray
-    cutoff : float
-        [Hz].
-    order : int
-        Of the highest derivative, at most 2.
-
-    Returns
-    -------
-    list of (n,) ndarray
-        The filtered signal and its derivatives. They are not accurate near the ends.
+    spline, and the results back to the time stamps. Returns the filtered signal and its derivatives
+    up to an order of at most 2, (n,) each, which are not accurate near the ends.
     """
     grid, values = _on_grid(time, column)
     step = (time[-1] - time[0]) / (len(time) - 1)
-    found = [np.empty(len(time)) for _ in range(order + 1)]
+    rates = [np.empty(len(time)) for _ in range(order + 1)]
     margin = math.ceil(_MARGIN / (cutoff * step))
     length = max(_BLOCK, 1 << math.ceil(math.log2(4 * margin)))
     if len(time) + 2 * margin < length:
@@ -215,10 +166,10 @@ def derivatives(time: Array, column: Array, cutoff: float, order: int) -> list[A
         block = _extended(values, start - margin, start - margin + length)
         count = min(inner, len(time) - start)
         for k, one in enumerate(_filtered(block, gain, w, step, order)):
-            found[k][start:start + count] = one[margin:margin + count]
+            rates[k][start:start + count] = one[margin:margin + count]
     if grid is time:
-        return found
-    return [_interpolated(grid, one, time) for one in found]
+        return rates
+    return [_interpolated(grid, one, time) for one in rates]
 
 
 def _filtered(block: Array, gain: Array, w: Array, step: float, order: int) -> Iterator[Array]:
@@ -244,8 +195,8 @@ def _extended(values: Array, start: int, stop: int) -> Array:
 def _interpolated(grid: Array, values: Array, time: Array) -> Array:
     """Values at other times, by a cubic spline."""
     from scipy.interpolate import CubicSpline  # 40 MB, which most recordings do not need
-    found: Array = CubicSpline(grid, values)(time)
-    return found
+    interpolated: Array = CubicSpline(grid, values)(time)
+    return interpolated
 
 
 def _on_grid(time: Array, column: Array) -> tuple[Array, Array]:
@@ -257,21 +208,10 @@ def _on_grid(time: Array, column: Array) -> tuple[Array, Array]:
     return grid, _interpolated(time, column, grid)
 
 
-def parts_of(time: Array, gap: float) -> tuple[list[Part], float]:
-    """Split time stamps at gaps and where they go back.
+def segments_of(time: Array, gap: float) -> tuple[list[Segment], float]:
+    """Split at least two stamps at gaps of so many periods and where they go back.
 
-    Parameters
-    ----------
-    time : (B,) ndarray
-        [s], at least 2, without repeated stamps.
-    gap : float
-        Number of sampling periods that is a gap.
-
-    Returns
-    -------
-    parts : list of Part
-    period : float
-        The median of the sampling periods [s].
+    Also returns the median of the sampling periods [s].
     """
     steps = np.diff(time)
     ahead = steps[steps > 0.0]
@@ -280,4 +220,4 @@ def parts_of(time: Array, gap: float) -> tuple[list[Part], float]:
     period = float(np.median(ahead))
     cuts: NDArray[np.int_] = np.flatnonzero((steps < 0.0) | (steps > gap * period)) + 1
     ends = [0, *map(int, cuts), len(time)]
-    return [Part(start, stop) for start, stop in itertools.pairwise(ends)], period
+    return [Segment(start, stop) for start, stop in itertools.pairwise(ends)], period

@@ -10,6 +10,7 @@ that cannot be negative, such as friction, are treated alike, as matrices of one
 """
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from functools import partial
 
@@ -31,11 +32,10 @@ _ROOT = np.sqrt(2.0)
 
 def _basis() -> Array:
     """An orthonormal basis of the symmetric 4x4 matrices, (10, 4, 4)."""
-    found = np.zeros((10, 4, 4))
-    pairs = [(i, j) for i in range(4) for j in range(i, 4)]
-    for k, (i, j) in enumerate(pairs):
-        found[k, i, j] = found[k, j, i] = 1.0 if i == j else 1.0 / _ROOT
-    return found
+    basis = np.zeros((10, 4, 4))
+    for k, (i, j) in enumerate(itertools.combinations_with_replacement(range(4), 2)):
+        basis[k, i, j] = basis[k, j, i] = 1.0 if i == j else 1.0 / _ROOT
+    return basis
 
 
 BASIS = _basis()
@@ -45,12 +45,8 @@ class Bodies:
     """Bodies as variables: pseudo-inertias P = L Q L', where L L' is that of the description.
 
     The variables are the numbers of Q in an orthonormal basis, so that the second derivative of the
-    divergence at the description is the identity, whatever the sizes of the bodies.
-
-    Parameters
-    ----------
-    reference : (n, 10) ndarray
-        Physical parameters of each body.
+    divergence at the description is the identity, whatever the sizes of the bodies. The reference
+    (n, 10) has physical parameters.
     """
 
     def __init__(self, reference: Array) -> None:
@@ -84,28 +80,13 @@ class Bodies:
 
 def fit(H: Array, g: Array, reference: Array, positive: Array, strength: Array,
         near: Array | None = None) -> Array:
-    """Minimize x.H.x / 2 - g.x + the sum of strength * divergence from the reference.
+    """Minimize x.H.x / 2 - g.x + the sum of strength * divergence from the reference; all (p,).
 
-    Parameters
-    ----------
-    H : (p, p) ndarray
-        Positive semidefinite.
-    g : (p,) ndarray
-    reference : (p,) ndarray
-        10 numbers for each body, which must be physical; then numbers that must remain positive;
-        then any numbers.
-    positive : (p,) ndarray of int
-        0: part of a body, 1: positive, 2: any number. In ascending order.
-    strength : (p,) ndarray
-        Of the divergence of each body, in its first number, and of each positive number; and of
-        the squared distance of the others from zero, in units of ``reference``.
-    near : (p,) ndarray, optional
-        Physical parameters close to the minimum, where the search starts.
-
-    Returns
-    -------
-    (p,) ndarray
-        Bodies are physical, with a margin for rounding.
+    ``positive`` is, in ascending order, 0 for the 10 numbers of each body, which must be physical
+    in the reference, 1 for numbers that remain positive, 2 for any numbers. ``strength`` is that of
+    the divergence of each body, in its first number, and of each positive number; and of the
+    squared distance of the others from zero, in units of the reference. The search starts at
+    parameters ``near`` the minimum. Bodies of the result are physical, with a margin for rounding.
     """
     n = int((positive == 0).sum()) // 10
     bodies = Bodies(reference[:10 * n].reshape(n, 10))
@@ -164,8 +145,8 @@ def _least_squares(quadratic: Array, linear: Array) -> Array:
     eigenvalues, vectors = eigh(quadratic)
     kept = eigenvalues > _SINGULAR * max(eigenvalues[-1], 1e-300)
     inverse = np.where(kept, 1.0 / np.where(kept, eigenvalues, 1.0), 0.0)
-    found: Array = vectors @ (inverse * (vectors.T @ linear))
-    return found
+    minimum: Array = vectors @ (inverse * (vectors.T @ linear))
+    return minimum
 
 
 def _inside(bodies: Array, reference: Array) -> Array:
@@ -190,17 +171,17 @@ def minimize(cost: Callable[[Array], tuple[float, Array, Array]], z: Array,
         if decrease < tolerance:
             break
         length = 1.0
-        found = cost(z + direction)
+        moved = cost(z + direction)
         # close to the minimum, the decrease of the cost is lost in its rounding errors
-        while decrease > _CLOSE and not found[0] <= value - 1e-4 * length * decrease:
+        while decrease > _CLOSE and not moved[0] <= value - 1e-4 * length * decrease:
             length *= 0.5
             if length < _SHORTEST:
                 return z
-            found = cost(z + length * direction)
-        if not np.isfinite(found[0]):
+            moved = cost(z + length * direction)
+        if not np.isfinite(moved[0]):
             return z
         z = z + length * direction
-        value, gradient, hessian = found
+        value, gradient, hessian = moved
     return z
 
 

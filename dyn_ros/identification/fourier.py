@@ -26,16 +26,7 @@ _SMALLEST = 0.2                 # size of a motion, relative to the largest one
 
 
 class Series:
-    """Sines and cosines at given times, with their derivatives.
-
-    Parameters
-    ----------
-    harmonics : int
-    period : float
-        [s].
-    time : (B,) ndarray
-        [s].
-    """
+    """Sines and cosines at times (B,) [s], with their derivatives."""
 
     def __init__(self, harmonics: int, period: float, time: Array) -> None:
         w = 2.0 * math.pi / period * np.arange(1, harmonics + 1)
@@ -45,17 +36,9 @@ class Series:
                       np.concatenate([-w * w * sine, -w * w * cosine], axis=1))
 
     def motion(self, center: Array, coefficients: Array) -> tuple[Array, Array, Array]:
-        """Positions, velocities and accelerations of one series per joint.
+        """q, v and a (..., B, nv) of one series per joint.
 
-        Parameters
-        ----------
-        center : (..., nv) ndarray
-        coefficients : (..., nv, 2 harmonics) ndarray
-            Factors of the sines, then of the cosines.
-
-        Returns
-        -------
-        q, v, a : (..., B, nv) ndarray
+        Centers are (..., nv), coefficients (..., nv, 2 harmonics): of sines, then of cosines.
         """
         q, v, a = ((coefficients @ rows.T).swapaxes(-1, -2) for rows in self._rows)
         return q + center[..., None, :], v, a
@@ -75,13 +58,9 @@ def at_rest(harmonics: int) -> Array:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Limits:
-    """Limits of joints, and how variables without limits become coefficients within them.
+    """Limits (nv,) of joints with a margin; those that do not move have lower = upper.
 
-    Attributes
-    ----------
-    lower, upper, velocity, acceleration : (nv,) ndarray
-        With the margin. Of joints that do not move, lower and upper are the same.
-    margin : float
+    Also how variables without limits become coefficients within them.
     """
 
     lower: Array
@@ -109,19 +88,8 @@ class Limits:
         """Turn variables of any values into series that keep the limits.
 
         The variables of each joint are the shape of its series, which only counts relative to its
-        length, its size and its center. Sines map the latter two to what the limits allow.
-
-        Parameters
-        ----------
-        x : (..., variables) ndarray
-        harmonics : int
-        period : float
-            [s].
-
-        Returns
-        -------
-        center : (..., nv) ndarray
-        coefficients : (..., nv, 2 harmonics) ndarray
+        length, its size and its center. Sines map the latter two to what the limits allow. From
+        (..., variables) to centers (..., nv) and coefficients (..., nv, 2 harmonics).
         """
         k = self.indices
         x = x.reshape(*x.shape[:-1], len(k), 2 * harmonics)
@@ -141,24 +109,16 @@ class Limits:
         middle = 0.5 * (self.lower + self.upper)
         center = np.broadcast_to(middle, (*x.shape[:-2], len(middle))).copy()
         center[..., k] += space * np.sin(x[..., 1]) - size * 0.5 * (low + high)
-        found = np.zeros((*center.shape, 2 * harmonics))
-        found[..., k, :] = size[..., None] * shape
-        return center, found
+        coefficients = np.zeros((*center.shape, 2 * harmonics))
+        coefficients[..., k, :] = size[..., None] * shape
+        return center, coefficients
 
 
 def joint_limits(model: Model, *, rest: ArrayLike | None = None, lower: ArrayLike | None = None,
                  upper: ArrayLike | None = None, velocity: ArrayLike | None = None,
                  acceleration: ArrayLike | None = None, joints: Sequence[str] | None = None,
                  margin: float = 1.0) -> Limits:
-    """The limits of the joints: those of the arguments, of the model, or the usual ones.
-
-    See ``excite`` for the parameters. Those of mimic joints limit their masters.
-
-    Raises
-    ------
-    ValueError
-        An argument of the wrong shape, an unknown joint, or limits between which nothing fits.
-    """
+    """Limits from arguments of ``excite``, of the model with mimic joints, or the usual ones."""
     angle = np.array([joint.kind != "prismatic" for joint in model.tree.joints
                       if joint.mimic is None])
     low, high = _position_limits(model)

@@ -10,7 +10,8 @@ from scipy.linalg import eigh
 
 from ..engine.kernel.types import Array
 from .base_parameters import BaseParameters
-from .equations import Equations, Recording
+from .normal_equations import Equations
+from .torque_equations import TorqueEquations
 from .unknowns import Unknowns
 
 _ROUNDS = 8             # of noise estimates
@@ -47,27 +48,17 @@ def assembled(unknowns: Unknowns, sums: Equations, noise: Array) -> tuple[Array,
 
 
 class Scale(NamedTuple):
-    """Sizes of the parameters.
+    """Sizes of the parameters."""
 
-    Attributes
-    ----------
-    typical : (b,) ndarray
-        What base parameters typically are.
-    described : (b,) ndarray
-        Those of the description.
-    parameters : (p,) ndarray
-        All parameters of the description.
-    """
-
-    typical: Array
-    described: Array
-    parameters: Array
+    typical: Array          # (b,), what base parameters typically are
+    described: Array        # (b,), those of the description
+    parameters: Array       # (p,), all of the description
 
     def shrinkage(self, value: Array, bodies: np.ndarray) -> float:
         """How much smaller the bodies of an estimate are than those of the description."""
-        size = [np.linalg.norm(each[bodies] / self.typical[bodies])
-                for each in (value, self.described)]
-        return float(min(size[0] / max(size[1], 1e-300), 1.0))
+        size, described = (np.linalg.norm(parameters[bodies] / self.typical[bodies])
+                           for parameters in (value, self.described))
+        return float(min(size / max(described, 1e-300), 1.0))
 
 
 def estimate(unknowns: Unknowns, base: BaseParameters, scale: Scale, sums: Equations,
@@ -101,8 +92,9 @@ def _residual(sums: Equations, parameters: Array) -> Array:
                         @ parameters[local] for local, WW, Wy, yy in zip(
                             sums.local, sums.WW, sums.Wy, sums.yy)])
     rounding = 1e-13 * sums.yy + 1e-24 * sums.count
-    found = np.sqrt(np.maximum(squares, rounding) / np.maximum(sums.count, 1e-300))
-    return np.where(sums.count > 0.0, found, max(found[sums.count > 0.0].max(initial=0.0), 1e-9))
+    residual = np.sqrt(np.maximum(squares, rounding) / np.maximum(sums.count, 1e-300))
+    largest = max(residual[sums.count > 0.0].max(initial=0.0), 1e-9)
+    return np.where(sums.count > 0.0, residual, largest)
 
 
 def _solved(unknowns: Unknowns, base: BaseParameters, sums: Equations,
@@ -122,7 +114,7 @@ def _solved(unknowns: Unknowns, base: BaseParameters, sums: Equations,
 
 
 def without_outliers(unknowns: Unknowns, base: BaseParameters, scale: Scale, sums: Equations,
-                     recording: Recording, given: Array | None, correlations: Array,
+                     equations: TorqueEquations, given: Array | None, correlations: Array,
                      first: Estimate, huber: float) -> tuple[Equations, Estimate, float]:
     """Reduce the weights of large residuals (Huber 1964), and estimate again.
 
@@ -130,8 +122,8 @@ def without_outliers(unknowns: Unknowns, base: BaseParameters, scale: Scale, sum
     """
     found, share, every = first, 0.0, sums
     for _ in range(_WEIGHTINGS):
-        noise = given if given is not None else _spread(recording, found)
-        excess, outliers, rows = recording.excess(found.parameters, huber * noise)
+        noise = given if given is not None else _spread(equations, found)
+        excess, outliers, rows = equations.excess(found.parameters, huber * noise)
         share = outliers / max(rows, 1)
         every = sums.minus(excess)
         before, found = found, estimate(unknowns, base, scale, every,
@@ -142,41 +134,41 @@ def without_outliers(unknowns: Unknowns, base: BaseParameters, scale: Scale, sum
     return every, found, share
 
 
-def _spread(recording: Recording, found: Estimate) -> Array:
+def _spread(equations: TorqueEquations, found: Estimate) -> Array:
     """Noise of each row from the median size of its residuals, which outliers do not affect."""
-    spread = median_deviation(recording.some_residuals(found.parameters, _SAMPLE))
+    spread = median_deviation(equations.some_residuals(found.parameters, _SAMPLE))
     return np.where(spread > 0.0, spread, np.inf)
 
 
 def median_deviation(residuals: Array) -> Array:
     """Standard deviation of each column from the median size of its finite numbers, or NaN."""
     columns = [np.abs(column[np.isfinite(column)]) for column in residuals.T]
-    return np.array([_MEDIAN * np.median(each) if len(each) else np.nan for each in columns])
+    return np.array([_MEDIAN * np.median(sizes) if len(sizes) else np.nan for sizes in columns])
 
 
-def correction(base: BaseParameters, recording: Recording, found: Estimate,
+def correction(base: BaseParameters, equations: TorqueEquations, found: Estimate,
                huber: float | None) -> Array:
     """What to add to the parameters of an estimate because the motion is noisy, (p,).
 
     Noise makes regressors larger, and with it parameters smaller (Nakamura, Corrected score
     function for errors-in-variables models, Biometrika 77, 1990).
     """
-    added = recording.attenuation(found.parameters, found.noise * (huber or np.inf), found.noise)
+    added = equations.attenuation(found.parameters, found.noise * (huber or np.inf), found.noise)
     shift = np.zeros(len(added))
     shift[base.independent] = -found.inverse @ added[base.independent]
     return shift
 
 
-def covariance(base: BaseParameters, recording: Recording, found: Estimate, correlations: Array,
-               huber: float | None) -> tuple[Array, int]:
+def covariance(base: BaseParameters, equations: TorqueEquations, found: Estimate,
+               correlations: Array, huber: float | None) -> tuple[Array, int]:
     """Covariance of the estimate, (b, b), from the scatter of blocks of consecutive samples.
 
     Holds for noise that depends on the motion or is correlated over a few samples (White 1980;
     Liang and Zeger 1986). Also returns the number of blocks.
     """
-    length = block_length(base, recording.size, correlations)
+    length = block_length(base, equations.size, correlations)
     limit = found.noise * (huber or np.inf)
-    scores = recording.scores(found.parameters, limit, found.noise, length)[:, base.independent]
+    scores = equations.scores(found.parameters, limit, found.noise, length)[:, base.independent]
     half = found.inverse @ scores.T
     return half @ half.T * small_sample(len(scores), len(base), len(found.noise)), len(scores)
 

@@ -13,9 +13,9 @@ from ..engine.algorithms import joint_friction, joint_torque_regressor, rnea
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
+from ..engine.model.inputs import one_each
 from ..engine.model.parameters import from_pseudo_inertia, pseudo_inertia
 from ..engine.spatial.inertia import Inertia
-from .arguments import row_numbers
 from .fit import fit
 from .samples import Samples
 from .unknowns import NUMBERS, is_actuated
@@ -132,7 +132,7 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
     before = np.sqrt((y ** 2).mean(axis=0))
     count = (_eliminate_friction(model, samples, W, y) if friction
              else np.full(model.nv, len(y)))
-    sigma = _noise(W, y, count) if noise is None else row_numbers("noise", noise, model.nv)
+    sigma = _noise(W, y, count) if noise is None else one_each("noise", noise, model.nv)
     if not (sigma > 0.0).all():
         raise ValueError(f"noise: expected positive numbers, got {sigma.min():g}; pass None to "
                          "estimate it")
@@ -179,7 +179,7 @@ def _equations(model: Model, samples: Samples, frame: str | int,
     data, X = Data(model), place.placement
     own = from_pseudo_inertia(X @ pseudo_inertia(np.eye(10)) @ X.T).T   # frame to joint
     columns = slice(10 * place.parent, 10 * place.parent + 10)
-    constant = 0.0 if offset is None else row_numbers("offset", offset, model.nv)
+    constant = 0.0 if offset is None else one_each("offset", offset, model.nv)
     W, y = [], []
     for first in range(0, len(samples), _PART):
         part = samples.take(slice(first, first + _PART))

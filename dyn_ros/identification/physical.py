@@ -8,9 +8,9 @@ import numpy as np
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.parameters import from_pseudo_inertia, pseudo_inertia
-from .equations import Equations
 from .fit import Bodies, fit
 from .least_squares import assembled
+from .normal_equations import Equations
 from .samples import Samples
 from .unknowns import FEATURES, Unknowns
 
@@ -62,17 +62,10 @@ def _nearest(body: Array, lightest: float) -> Array:
 
 
 class Reference:
-    """What the estimate is regularized towards.
+    """What the estimate is regularized towards: ``values`` (p,) of the description, with weights.
 
-    Attributes
-    ----------
-    values : (p,) ndarray
-        The description's parameters. Where it specifies no friction or rotor inertia, a small
-        part of the joint's measured torque.
-    weights : (p,) ndarray
-        Of the distance from them.
-    changed : tuple of str
-        Joints whose body is not physical in the description.
+    Where it specifies no friction or rotor inertia, a small part of the joint's measured torque.
+    ``changed`` are the joints whose body is not physical in the description.
     """
 
     def __init__(self, unknowns: Unknowns, samples: Samples) -> None:
@@ -115,11 +108,11 @@ def physical_parameters(unknowns: Unknowns, sums: Equations, noise: Array, shift
     kind = np.concatenate([np.zeros(unknowns.bodies, int), kinds])
     order = np.argsort(kind, kind="stable")
     order = order[unknowns.active[order]]
-    found = np.zeros(len(unknowns))
-    found[order] = fit(H[np.ix_(order, order)], g[order], reference.values[order], kind[order],
-                       strength * reference.weights[order],
-                       None if near is None else near[order])
-    return found
+    parameters = np.zeros(len(unknowns))
+    parameters[order] = fit(H[np.ix_(order, order)], g[order], reference.values[order], kind[order],
+                            strength * reference.weights[order],
+                            None if near is None else near[order])
+    return parameters
 
 
 def _least_noise(sums: Equations) -> Array:

@@ -5,26 +5,24 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.kernel.types import Array
-from ..engine.model.inputs import coordinate, finite_array, require_valid
-from ..engine.model.model import Model
-from .coordinates import Coordinates, coordinates, make_continuous, velocities, velocity_noise
-from .filtering import (
-    HIGHEST,
-    ORDER,
-    Part,
-    Spectrum,
-    choose_cutoff,
-    derivatives,
-    parts_of,
-    settling_samples,
-    spectrum,
+from ..engine.kernel.types import Array, ArrayLike
+from ..engine.model.inputs import (
+    as_array,
+    coordinate,
+    finite_array,
+    require_model,
+    require_valid,
 )
+from ..engine.model.model import Model
+from . import filtering
+from .filtering import Segment, Spectrum
+from .joint_signals import JointSlices, joint_slices, make_continuous, velocities, velocity_noise
 
 GAP = 3.5
 """Sampling periods without a sample that end a segment."""
@@ -47,31 +45,13 @@ def prepare(model: Model, time: Array, raw: dict[str, Array | None],
             in_contact: NDArray[np.bool_] | None, cutoff: float | None) -> dict[str, Any]:
     """Turn a recording into the fields of ``Samples``, but for the names of the contacts.
 
-    Parameters
-    ----------
-    model : Model
-    time : (B,) ndarray
-        Time stamps [s].
-    raw : dict of str to ndarray or None
-        q, v, a, tau and f_ext with a row for each time stamp, or None if unknown; q and tau are
-        always known. The arrays are changed in place.
-    in_contact : (B, number of contacts) ndarray of bool or None
-    cutoff : float or None
-        See ``Samples.from_arrays``.
-
-    Returns
-    -------
-    dict of str to Any
-
-    Raises
-    ------
-    ValueError
-        See ``Samples.from_arrays``.
+    ``raw`` has q, v, a, tau and f_ext, a row for each time stamp (B,) [s], or None if unknown; q
+    and tau are always known. The arrays are changed in place. See ``Samples.from_arrays``.
     """
     _check(model, time, raw, in_contact)
-    recording = _Recording(model, time, raw, in_contact)
+    recording = _Preparation(model, time, raw, in_contact)
     recording.drop_repeated()
-    recording.find_parts()
+    recording.split()
     make_continuous(model, recording.arrays["q"])
     v, a = recording.arrays["v"], recording.arrays["a"]
     repeats = np.zeros(0, bool)
@@ -85,13 +65,59 @@ def prepare(model: Model, time: Array, raw: dict[str, Array | None],
     kept = recording.keep()
     recording.report_limits(kept["tau"])
     recording.report_constant(kept["q"], kept["tau"])
-    segment = np.repeat(np.arange(len(recording.parts), dtype=np.int32),
-                        [len(part) - 2 * recording.drop for part in recording.parts])
+    segment = np.repeat(np.arange(len(recording.segments), dtype=np.int32),
+                        [len(segment) - 2 * recording.drop for segment in recording.segments])
     weight = _weights(kept["q"], v, recording.noise[1], segment)
     recording.report_repeats(repeats[weight[:len(repeats)] == 1.0])
     return {**kept, "v": v, "a": a, "weight": weight, "segment": segment,
             "warnings": tuple(recording.warnings), "filter": recording.filter,
             "cutoff": recording.cutoff, "motion_noise": recording.noise}
+
+
+# --- arguments
+
+def copied_rows(model: Model, name: str, axes: tuple[str | int, ...], value: ArrayLike) -> Array:
+    """A copy of an array with a row for each sample, checked."""
+    array, batched = as_array(require_model(model), name, axes, value)
+    if not batched:
+        shape = ", ".join(str(getattr(model, axis) if isinstance(axis, str) else axis)
+                          for axis in axes)
+        raise ValueError(f"{name}: expected shape (B, {shape}), a row for each sample, "
+                         f"got {array.shape}")
+    return array.copy()
+
+
+def stamps_of(time: ArrayLike) -> Array:
+    """Time stamps, checked."""
+    stamps = np.asarray(time)
+    if stamps.ndim != 1 or len(stamps) < 2 or stamps.dtype.kind not in "fiu":
+        raise ValueError("time: expected the stamps of at least 2 samples in s, shape (B,), got "
+                         f"shape {stamps.shape} of {stamps.dtype}")
+    finite = np.isfinite(stamps)
+    if not finite.all():
+        raise ValueError("time: expected finite numbers, got "
+                         f"{stamps[np.argmin(finite)]} in time[{np.argmin(finite)}]")
+    return np.array(stamps, float)
+
+
+def known_contacts(model: Model, contacts: Sequence[str], in_contact: ArrayLike | None
+                    ) -> tuple[tuple[str, ...], NDArray[np.bool_] | None]:
+    """The frames in contact, and whether each of them is in each sample, checked."""
+    if isinstance(contacts, str):
+        raise ValueError(f"contacts: expected a sequence of names, got the string {contacts!r}")
+    for name in contacts:
+        if name not in model.frame_names:
+            raise ValueError(f"contacts: no frame named {name!r}; available: "
+                             f"{', '.join(model.frame_names)}")
+    if in_contact is None:
+        return tuple(contacts), None
+    state = np.asarray(in_contact)
+    if state.ndim != 2 or state.shape[1] != len(contacts):
+        raise ValueError(f"in_contact: expected shape (B, {len(contacts)}), for contacts "
+                         f"{tuple(contacts)}, got {state.shape}")
+    if not np.isin(state, (0, 1)).all():
+        raise ValueError("in_contact: expected True and False, or 0 and 1")
+    return tuple(contacts), state.astype(bool)
 
 
 def _check(model: Model, time: Array, raw: dict[str, Array | None],
@@ -117,18 +143,11 @@ def _check(model: Model, time: Array, raw: dict[str, Array | None],
             require_valid(model, "q", ("nq",), raw["q"][start:start + _CHUNK])
 
 
-class _Recording:
+class _Preparation:
     """A recording during its preparation.
 
-    Attributes
-    ----------
-    parts : list of Part
-        Rows without a gap.
-    drop : int
-        Number of rows at the ends of each part that are not kept.
-    noise : (3, nv) ndarray
-        Standard deviations of the noise of positions, velocities and accelerations, as far as
-        the filter leaves it.
+    ``drop`` rows at both ends of each of its segments are not kept. ``noise`` (3, nv) are standard
+    deviations of positions, velocities and accelerations, as far as the filter leaves it.
     """
 
     def __init__(self, model: Model, time: Array, raw: dict[str, Array | None],
@@ -139,7 +158,7 @@ class _Recording:
         self.filter = "Not filtered: velocities and accelerations were given."
         self.noise = np.zeros((3, model.nv))
         self.cutoff, self.drop, self.period = math.inf, 0, 0.0
-        self.parts: list[Part] = []
+        self.segments: list[Segment] = []
 
     def drop_repeated(self) -> None:
         """Drop samples with the time stamp of the sample before."""
@@ -153,19 +172,19 @@ class _Recording:
         self.arrays = {name: None if array is None else _compact(array, np.flatnonzero(new))
                        for name, array in self.arrays.items()}
 
-    def find_parts(self) -> None:
+    def split(self) -> None:
         """Split at gaps and resets."""
         time = self.arrays["time"]
         if len(time) < 2:
             raise ValueError("time: all samples have the same time stamp")
-        self.parts, self.period = parts_of(time, GAP)
+        self.segments, self.period = filtering.segments_of(time, GAP)
         if not _SHORTEST_PERIOD < self.period < _LONGEST_PERIOD:
             raise ValueError(f"time: expected stamps in s, got a sampling period of "
                              f"{self.period:.6g} s; convert other units")
-        if len(self.parts) == 1:
+        if len(self.segments) == 1:
             return
-        steps = [(time[part.start] - time[part.start - 1], time[part.start - 1])
-                 for part in self.parts[1:]]
+        steps = [(time[segment.start] - time[segment.start - 1], time[segment.start - 1])
+                 for segment in self.segments[1:]]
         for what, found in (("gaps", [pair for pair in steps if pair[0] > 0.0]),
                             ("jumps back", [pair for pair in steps if pair[0] < 0.0])):
             if found:
@@ -178,15 +197,16 @@ class _Recording:
         rate = 1.0 / self.period
         given = self.arrays["v"] is not None
         source = self.arrays["v" if given else "q"]
-        if max(map(len, self.parts)) < 2 * _SHORTEST:
+        if max(map(len, self.segments)) < 2 * _SHORTEST:
             raise ValueError(f"expected a segment of at least {2 * _SHORTEST} samples without a "
-                             f"gap, got {max(map(len, self.parts))}; the sampling period is "
+                             f"gap, got {max(map(len, self.segments))}; the sampling period is "
                              f"{self.period:.6g} s")
-        spectra = [spectrum(self.arrays["time"], column, self.parts, rate) for column in source.T]
+        spectra = [filtering.spectrum(self.arrays["time"], column, self.segments, rate)
+                   for column in source.T]
         if cutoff is None:
-            longest = self.period * max(map(len, self.parts))
-            self.cutoff = choose_cutoff(spectra, rate, longest, 1 if given else 2)
-            if self.cutoff > 0.99 * HIGHEST * rate:
+            longest = self.period * max(map(len, self.segments))
+            self.cutoff = filtering.choose_cutoff(spectra, rate, longest, 1 if given else 2)
+            if self.cutoff > 0.99 * filtering.HIGHEST * rate:
                 self.warnings.append(
                     f"the motion contains frequencies up to {self.cutoff:.3g} Hz, too many for "
                     f"{rate:.6g} samples per second: record more samples per second, or slower "
@@ -196,10 +216,10 @@ class _Recording:
             if not 0.0 < self.cutoff <= _FASTEST * rate:
                 raise ValueError(f"cutoff: expected more than 0 and at most {_FASTEST * rate:.6g} "
                                  f"Hz, {_FASTEST} of the sampling rate, got {self.cutoff:g}")
-        self.drop = settling_samples(rate, self.cutoff)
+        self.drop = filtering.settling_samples(rate, self.cutoff)
         self._estimate_noise(spectra, given)
         self.filter = (
-            f"Butterworth low-pass of order {ORDER}, forward and backward, of "
+            f"Butterworth low-pass of order {filtering.ORDER}, forward and backward, of "
             f"{'velocities' if given else 'positions'} at {rate:.6g} samples per second; cutoff "
             f"{self.cutoff:.4g} Hz, {'chosen from their spectra' if cutoff is None else 'given'}; "
             f"{self.drop} samples dropped at each end of a segment; torques are not filtered.")
@@ -210,14 +230,14 @@ class _Recording:
             if given:
                 self.noise[1 + n] = noise
                 continue
-            for joint in coordinates(self.model):
+            for joint in joint_slices(self.model):
                 self.noise[n, joint.v] = velocity_noise(joint.kind, noise[joint.q])
 
     def drop_short(self) -> None:
         """Drop segments of which nothing would remain."""
         least = 2 * self.drop + _SHORTEST
-        short = [part for part in self.parts if len(part) < least]
-        if len(short) == len(self.parts):
+        short = [segment for segment in self.segments if len(segment) < least]
+        if len(short) == len(self.segments):
             longest = max(map(len, short))
             raise ValueError(
                 f"the longest segment has {longest} samples ({longest * self.period:.3g} s); the "
@@ -226,42 +246,42 @@ class _Recording:
         if short:
             self.warnings.append(f"dropped {len(short)} segments of fewer than {least} samples, "
                                  f"{sum(map(len, short))} samples in total")
-            self.parts = [part for part in self.parts if len(part) >= least]
+            self.segments = [segment for segment in self.segments if len(segment) >= least]
 
     def differentiate(self) -> tuple[Array, Array]:
         """Filter positions in place; return velocities and accelerations of the kept rows."""
         self._report_frozen()
-        kept = sum(len(part) - 2 * self.drop for part in self.parts)
+        kept = sum(len(segment) - 2 * self.drop for segment in self.segments)
         v, a = np.empty((2, kept, self.model.nv))
-        for joint in coordinates(self.model):
+        for joint in joint_slices(self.model):
             row = 0
-            for part in self.parts:
-                rows = slice(row, row + len(part) - 2 * self.drop)
-                self._differentiate(joint, part, rows, v, a)
+            for segment in self.segments:
+                rows = slice(row, row + len(segment) - 2 * self.drop)
+                self._differentiate(joint, segment, rows, v, a)
                 row = rows.stop
         return v, a
 
-    def _differentiate(self, joint: Coordinates, part: Part, rows: slice, v: Array,
+    def _differentiate(self, joint: JointSlices, segment: Segment, rows: slice, v: Array,
                        a: Array) -> None:
-        """Compute one joint in one part; write its kept rows, which never precede what is read."""
-        time = self.arrays["time"][part.start:part.stop]
-        inner = slice(self.drop, len(part) - self.drop)
+        """One joint in one segment; writes its kept rows, which never precede what is read."""
+        time = self.arrays["time"][segment.start:segment.stop]
+        inner = slice(self.drop, len(segment) - self.drop)
         q, given = self.arrays["q"], self.arrays["v"]
-        rates = self._smooth(time, q[part.start:part.stop, joint.q], inner, 2)
+        rates = self._smooth(time, q[segment.start:segment.stop, joint.q], inner, 2)
         q[rows, joint.q], v[rows, joint.v], a[rows, joint.v] = velocities(joint.kind, rates)
         if given is not None:
-            found = self._smooth(time, given[part.start:part.stop, joint.v], inner, 1)
+            found = self._smooth(time, given[segment.start:segment.stop, joint.v], inner, 1)
             v[rows, joint.v], a[rows, joint.v] = found
 
     def _smooth(self, time: Array, values: Array, inner: slice, order: int) -> list[Array]:
-        found = [[rate[inner] for rate in derivatives(time, column, self.cutoff, order)]
+        found = [[rate[inner] for rate in filtering.derivatives(time, column, self.cutoff, order)]
                  for column in values.T]
         return [one[0][:, None] if len(one) == 1 else np.stack(one, axis=1)
                 for one in zip(*found)]
 
     def _report_frozen(self) -> None:
         """Warn of joints that do not move."""
-        for joint in coordinates(self.model):
+        for joint in joint_slices(self.model):
             q = self.arrays["q"][:, joint.q]
             if max(np.ptp(column) for column in q.T) < _STUCK:
                 self.warnings.append(
@@ -299,7 +319,7 @@ class _Recording:
 
     def report_constant(self, q: Array, tau: Array) -> None:
         """Warn of torques that never change although their joint moves."""
-        for joint in coordinates(self.model):
+        for joint in joint_slices(self.model):
             k = joint.v.start
             if joint.v.stop - k > 1 or np.ptp(q[:, joint.q]) < _STUCK:
                 continue
@@ -310,8 +330,8 @@ class _Recording:
 
     def rows(self) -> NDArray[np.int_]:
         """Indices of the rows that are kept."""
-        return np.concatenate([np.arange(part.start + self.drop, part.stop - self.drop)
-                               for part in self.parts])
+        return np.concatenate([np.arange(segment.start + self.drop, segment.stop - self.drop)
+                               for segment in self.segments])
 
     def keep(self) -> dict[str, Any]:
         """Return the arrays without dropped rows; q is in place already, if it was filtered."""
@@ -332,10 +352,10 @@ def _compact(array: Any, rows: NDArray[np.int_]) -> Any:
     return array[:len(rows)]
 
 
-def _runs(labels: NDArray[Any]) -> list[Part]:
+def _runs(labels: NDArray[Any]) -> list[Segment]:
     """Stretches of equal labels."""
     ends = [0, *map(int, np.flatnonzero(np.diff(labels)) + 1), len(labels)]
-    return [Part(start, stop) for start, stop in itertools.pairwise(ends)]
+    return [Segment(start, stop) for start, stop in itertools.pairwise(ends)]
 
 
 def _weights(q: Array, v: Array, noise: Array, segment: NDArray[np.int32]) -> Array:
@@ -348,7 +368,7 @@ def _weights(q: Array, v: Array, noise: Array, segment: NDArray[np.int32]) -> Ar
     new &= rest                         # another pose; of motions there may be millions
     new[1:] |= (rest[1:] != rest[:-1]) | (segment[1:] != segment[:-1])
     weight = np.ones(len(v))
-    for part in _runs(np.cumsum(new, dtype=np.int32)):
-        if rest[part.start]:
-            weight[part.start:part.stop] = min(1.0, STATIONARY / len(part))
+    for stretch in _runs(np.cumsum(new, dtype=np.int32)):
+        if rest[stretch.start]:
+            weight[slice(*stretch)] = min(1.0, STATIONARY / len(stretch))
     return weight

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.kernel.types import Array, ArrayLike
-from ..engine.model.inputs import as_array, require_model
+from ..engine.model.inputs import require_model
 from ..engine.model.model import Model
-from . import columns
-from .coordinates import coordinates
-from .preparation import prepare
+from . import columns, preparation
+from .joint_signals import joint_slices
 
 
 class States(Protocol):
@@ -120,14 +119,13 @@ class Samples:
         -------
         Samples
         """
-        rows: dict[str, Any] = {name: each[indices] for name, each in self._rows().items()}
+        rows: dict[str, Any] = {name: array[indices] for name, array in self._rows().items()}
         return dataclasses.replace(self, **rows)
 
     def _rows(self) -> dict[str, NDArray[Any]]:
         """The arrays with a row for each sample."""
-        found = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)
-                 if field.name != "motion_noise"}
-        return {name: value for name, value in found.items() if isinstance(value, np.ndarray)}
+        return {name: value for name, value in vars(self).items()
+                if name != "motion_noise" and isinstance(value, np.ndarray)}
 
     @classmethod
     def concatenate(cls, recordings: Sequence[Samples]) -> Samples:
@@ -160,7 +158,7 @@ class Samples:
             segment.append(one.segment + np.int32(count))
             count += 1 + int(one.segment.max(initial=-1))
         rows = [one._rows() for one in recordings]
-        arrays: dict[str, Any] = {name: np.concatenate([each[name] for each in rows])
+        arrays: dict[str, Any] = {name: np.concatenate([arrays[name] for arrays in rows])
                                   for name in rows[0]}
         squares = [len(one) * np.square(one.motion_noise) for one in recordings
                    if one.motion_noise is not None]
@@ -232,13 +230,13 @@ class Samples:
             Wrong shape, a number that is not finite (names the joint, index and time), a
             recording that is too short, or an unknown frame.
         """
-        raw = {name: None if value is None else _copied(model, name, axes, value)
+        raw = {name: None if value is None else preparation.copied_rows(model, name, axes, value)
                for name, axes, value in (
                    ("q", ("nq",), q), ("v", ("nv",), v), ("a", ("nv",), a),
                    ("tau", ("nv",), tau), ("f_ext", ("njoints", 6), f_ext))}
-        known = _known_contacts(model, contacts, in_contact)
-        stamps = _stamps(time)
-        return cls(contacts=known[0], **prepare(model, stamps, raw, known[1], cutoff))
+        known = preparation.known_contacts(model, contacts, in_contact)
+        stamps = preparation.stamps_of(time)
+        return cls(contacts=known[0], **preparation.prepare(model, stamps, raw, known[1], cutoff))
 
     @classmethod
     def from_table(cls, model: Model, table: columns.Table, *, cutoff: float | None = None,
@@ -280,7 +278,7 @@ class Samples:
         """
         require_model(model)
         source = columns.Columns(table)
-        several = frozenset(model.velocity_names[k] for joint in coordinates(model)
+        several = frozenset(model.velocity_names[k] for joint in joint_slices(model)
                             if joint.v.stop - joint.v.start > 1
                             for k in range(joint.v.start, joint.v.stop))
         raw: dict[str, Array | None] = {
@@ -291,8 +289,8 @@ class Samples:
         state = source.signal("in_contact", frames) if frames else None
         time = source.time()
         source.load()
-        contacts, in_contact = _known_contacts(model, frames, state)
-        prepared = prepare(model, _stamps(time), raw, in_contact, cutoff)
+        contacts, in_contact = preparation.known_contacts(model, frames, state)
+        prepared = preparation.prepare(model, preparation.stamps_of(time), raw, in_contact, cutoff)
         prepared["warnings"] = (*_ignored(model, source), *prepared["warnings"])
         return cls(contacts=contacts, **prepared)
 
@@ -374,50 +372,6 @@ class Samples:
         columns.write(path, table)
 
 
-# --- arguments
-
-def _copied(model: Model, name: str, axes: tuple[str | int, ...], value: ArrayLike) -> Array:
-    array, batched = as_array(require_model(model), name, axes, value)
-    if not batched:
-        shape = ", ".join(str(getattr(model, axis) if isinstance(axis, str) else axis)
-                          for axis in axes)
-        raise ValueError(f"{name}: expected shape (B, {shape}), a row for each sample, "
-                         f"got {array.shape}")
-    return array.copy()
-
-
-def _stamps(time: ArrayLike) -> Array:
-    stamps = np.asarray(time)
-    if stamps.ndim != 1 or len(stamps) < 2 or stamps.dtype.kind not in "fiu":
-        raise ValueError("time: expected the stamps of at least 2 samples in s, shape (B,), got "
-                         f"shape {stamps.shape} of {stamps.dtype}")
-    finite = np.isfinite(stamps)
-    if not finite.all():
-        raise ValueError("time: expected finite numbers, got "
-                         f"{stamps[np.argmin(finite)]} in time[{np.argmin(finite)}]")
-    return np.array(stamps, float)
-
-
-def _known_contacts(model: Model, contacts: Sequence[str], in_contact: ArrayLike | None
-                    ) -> tuple[tuple[str, ...], NDArray[np.bool_] | None]:
-    """Check the frames in contact."""
-    if isinstance(contacts, str):
-        raise ValueError(f"contacts: expected a sequence of names, got the string {contacts!r}")
-    for name in contacts:
-        if name not in model.frame_names:
-            raise ValueError(f"contacts: no frame named {name!r}; available: "
-                             f"{', '.join(model.frame_names)}")
-    if in_contact is None:
-        return tuple(contacts), None
-    state = np.asarray(in_contact)
-    if state.ndim != 2 or state.shape[1] != len(contacts):
-        raise ValueError(f"in_contact: expected shape (B, {len(contacts)}), for contacts "
-                         f"{tuple(contacts)}, got {state.shape}")
-    if not np.isin(state, (0, 1)).all():
-        raise ValueError("in_contact: expected True and False, or 0 and 1")
-    return tuple(contacts), state.astype(bool)
-
-
 def _ignored(model: Model, source: columns.Columns) -> list[str]:
     """A warning about joints of a table that the robot does not have."""
     known = {*model.position_names, *model.velocity_names, *model.joint_names}
@@ -430,5 +384,5 @@ def _ignored(model: Model, source: columns.Columns) -> list[str]:
 
 def is_measured(samples: Samples) -> NDArray[np.bool_]:
     """Whether each torque changes, (nv,): a sensor that does not work shows a constant."""
-    found: NDArray[np.bool_] = np.ptp(samples.tau, axis=0) > 0.0
-    return found
+    changes: NDArray[np.bool_] = np.ptp(samples.tau, axis=0) > 0.0
+    return changes

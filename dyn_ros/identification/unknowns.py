@@ -19,22 +19,11 @@ _ORDER = (4, 5, 7, 8, 9, 1, 2, 3, 6, 0)
 
 
 class Unknowns:
-    """The parameters of a robot: 10 for each joint's body, then each feature for each velocity.
+    """The p parameters of a robot: 10 for each joint's body, then each feature for each velocity.
 
-    Attributes
-    ----------
-    model : Model
-    bodies : int
-        Number of parameters of bodies; the others follow.
-    names : tuple of str, length p
-        Such as "Ixx(elbow)" and "friction(elbow)".
-    units : tuple of str, length p
-    active : (p,) ndarray of bool
-        Whether the parameter is estimated.
-    order : list of int
-        The order in which parameters are preferred as leading ones of combinations.
-    local : (nv, 10 njoints + 5) ndarray of int
-        The columns of each row of the equations.
+    ``bodies`` is the number of those of bodies, ``names`` are such as "friction(elbow)", ``active``
+    (p,) whether each is estimated, ``order`` that in which they are preferred as leading ones of
+    combinations, ``local`` (nv, 10 njoints + 5) the columns of each row of the equations.
     """
 
     def __init__(self, model: Model, chosen: Sequence[str]) -> None:

@@ -26,9 +26,10 @@ from ..engine.model import Model
 from ..identification import Identification, Samples
 from ..identification import identify as identify_samples
 from ..identification.columns import Columns
-from ..identification.identify import Solution, joint_results, solution
+from ..identification.identify import solution
 from ..identification.least_squares import Estimate, block_length, estimate, small_sample
 from ..identification.physical import physical_parameters
+from ..identification.solution import Solution, joint_results
 from ..states.joint_states import STALENESS
 from .formats import TABLES
 from .formats.sources import discover, open_source
@@ -279,7 +280,7 @@ def _stage(first: Solution, cutoff: float, share: float, options: dict[str, Any]
         constants=np.ones(nv) * (1.0 if constants is None else constants),
         contact_dimension=first.contact_dimension,
         has_contacts=bool(first.samples.contacts), cutoff=cutoff,
-        conditions=first.recording.conditions, independent=problem.base.independent,
+        conditions=first.equations.conditions, independent=problem.base.independent,
         estimate=fitted.estimate.parameters,
         limit=huber * fitted.estimate.noise / np.sqrt(fitted.correlations),
         noise=fitted.estimate.noise, huber=huber, models=(first.described, fitted.parameters),

@@ -37,9 +37,7 @@ class NotWritten(Exception):
 
 @dataclass(frozen=True)
 class Write:
-    """Computes and writes a part of a recording, as "parquet" or "mcap", at most so many rows per
-    second.
-    """
+    """Computes and writes a part, as "parquet" or "mcap", at most so many rows per second."""
 
     quantities: tuple[str, ...]
     settings: Settings

@@ -16,9 +16,9 @@ from ..engine.model.model import Model, RootJoint
 from ..states.joint_states import STALENESS, abbreviated
 from .formats.sources import open_source
 from .part import PartStates, Progress, read_part
-from .run.plan import Moment, plan
+from .run.plan import Moment, Part, plan
 from .selection import Base, Robot, Selection, select
-from .states import Note, States
+from .states import Note
 
 if TYPE_CHECKING:
     import pandas
@@ -187,12 +187,12 @@ class Recording:
 
 def gaps_of(stamp: NDArray[np.int64]) -> tuple[tuple[float, float], ...]:
     """Times before and after each gap or jump back [s]."""
-    from ..identification.filtering import parts_of
+    from ..identification.filtering import segments_of
     from ..identification.preparation import GAP
     if len(stamp) < 2:
         return ()
-    parts, _ = parts_of(1e-9 * (stamp - stamp[0]), GAP)
-    starts = np.array([part.start for part in parts[1:]], np.intp)
+    segments, _ = segments_of(1e-9 * (stamp - stamp[0]), GAP)
+    starts = np.array([segment.start for segment in segments[1:]], np.intp)
     return tuple(zip((1e-9 * stamp[starts - 1]).tolist(), (1e-9 * stamp[starts]).tolist()))
 
 
@@ -217,13 +217,11 @@ def recording_of(part: PartStates, selection: Selection, path: str = "", *, whol
 
     With ``whole``, those that belong to other parts too; ``warnings`` are added to its own.
     """
-    rows = np.ones(len(part.states.stamp), bool)
-    if not whole:
-        rows[:part.warm] = False
-        rows[len(rows) - part.after:] = False
-    kept = rows & thinned(part.states.stamp, rate)
-    states = part.states if kept.all() else part.states.take(
-        kept if rate is not None else slice(part.warm, len(rows) - part.after))
+    count = len(part.states.stamp)
+    rows = slice(0, count) if whole else slice(part.warm, count - part.after)
+    states = part.states.take(rows)
+    if rate is not None:
+        states = states.take(thinned(part.states.stamp, rate)[rows])
     positions, velocities = selection.columns()
     return Recording(
         selection.name, path,
@@ -240,10 +238,9 @@ def _columns(values: Array, chosen: list[int]) -> Array:
 
 def warnings_of(part: PartStates) -> list[str]:
     """What is wrong with a part, for a person."""
-    warnings = list(part.problems)
-    warnings += [_text(f"rejected because of {reason}", note)
-              for reason, note in part.rejected.items()]
-    return [*warnings, *notes_of(part), *filter(None, [incomplete_of(part)])]
+    rejected = [_text(f"rejected because of {reason}", note)
+                for reason, note in part.rejected.items()]
+    return [*part.problems, *rejected, *notes_of(part), *filter(None, [incomplete_of(part)])]
 
 
 def notes_of(part: PartStates) -> list[str]:
@@ -333,14 +330,6 @@ def read(path: str | PathLike[str], robot: Robot = None, *,
     selection = select(source, robot, topics=topics, odometry=odometry, joints=joints,
                        staleness=staleness, root_joint=root_joint, base=base)
     parts = plan(source, selection.staleness, since, until, size=float("inf"))
-    damage = [source.damage] if source.damage else []
-    if not parts:
-        return recording_of(empty(selection), selection, str(path), warnings=damage)
-    return recording_of(read_part(parts[0], selection, progress), selection, str(path), rate=rate,
-                        warnings=damage)
-
-
-def empty(selection: Selection) -> PartStates:
-    """Return a part without states."""
-    collector = selection.collector()
-    return PartStates(States.empty(0, collector.nq, collector.nv), 0, 0, 0, {})
+    part = parts[0] if parts else Part(str(path), 0, 0, 0, (), 0, 0, 0)
+    return recording_of(read_part(part, selection, progress), selection, str(path), rate=rate,
+                        warnings=[source.damage] if source.damage else [])

@@ -14,9 +14,9 @@ import numpy as np
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..identification import Samples
-from ..identification.equations import Conditions, Equations, columns
-from ..identification.equations import Recording as Rows
-from ..identification.identify import Squares
+from ..identification.normal_equations import Conditions, Equations, columns
+from ..identification.solution import Squares
+from ..identification.torque_equations import TorqueEquations
 from ..identification.unknowns import Unknowns
 
 Load = Callable[..., tuple[Samples, float, float]]
@@ -112,12 +112,13 @@ class Stage:
         samples = dataclasses.replace(samples, tau=samples.tau * self.constants)
         return self._of(self._rows(samples, rows), is_known)
 
-    def _rows(self, samples: Samples, rows: np.ndarray) -> Rows:
-        return Rows(Unknowns(self.model, self.chosen), samples, rows, self.velocity, 1,
-                    lambda done, what: None, self.contact_dimension, self.conditions)
+    def _rows(self, samples: Samples, rows: np.ndarray) -> TorqueEquations:
+        return TorqueEquations(
+            Unknowns(self.model, self.chosen), samples, rows, self.velocity, 1,
+            lambda done, what: None, self.contact_dimension, self.conditions)
 
-    def _of(self, rows: Rows, is_known: bool) -> Sums:
-        equations, outliers, count = rows.equations(0.0, 0.0), 0, 0
+    def _of(self, rows: TorqueEquations, is_known: bool) -> Sums:
+        equations, outliers, count = rows.sums(0.0, 0.0), 0, 0
         if np.isfinite(self.limit).any():
             excess, outliers, count = rows.excess(self.estimate, self.limit)
             equations = equations.minus(excess)
@@ -127,7 +128,7 @@ class Stage:
                 squares = squares.plus(part)
         return Sums(equations, outliers, count, rows.size, squares, self._scatter(rows), Counter())
 
-    def _scatter(self, rows: Rows) -> Scatter:
+    def _scatter(self, rows: TorqueEquations) -> Scatter:
         scores = rows.scores(self.estimate, self.huber * self.noise, self.noise,
                              self.length)[:, self.independent]
         sizes = rows.block_sizes(self.length)

@@ -11,11 +11,11 @@ import numpy as np
 from visualization_msgs.msg import MarkerArray
 
 from ..cdr.definition import DTYPES, definition_of
-from ..cdr.layout import PLAIN, Item
+from ..cdr.layout import PLAIN
 from ..cdr.reader import Layout, Reader
 from ..engine.kernel.types import Array
 from ..viewer.scene.marker_arrays import PlainMarker, plain_marker
-from .cdr_parser import deserialized
+from .messages.serialized import deserialized
 
 _VARYING = frozenset(("header.stamp", "id", "action", "pose", "scale", "color", "points", "colors"))
 _INTEGERS, _FLOATS, _DOUBLES = (DTYPES[name] for name in ("int32", "float32", "float64"))
@@ -26,7 +26,7 @@ def marker_array_reader() -> Reader[Any]:
 
     Its results have the attribute `markers`; a ValueError if the bytes are not a MarkerArray.
     """
-    return Reader(lambda data: deserialized(data, MarkerArray, "visualization_msgs/MarkerArray"),
+    return Reader(lambda data: deserialized(data, MarkerArray),
                   lambda data, array: _Layout(data, array.markers), _same)
 
 
@@ -43,7 +43,7 @@ class _Layout(Layout[Any]):
         self._poses = poses[:, None] // 8 + np.arange(10)           # and scales
         self._colors = colors[:, None] // 4 + np.arange(4)
         self._points, self._point_colors = (
-            [_part(self.items[f"markers.{i}.{name}"]) for i in range(len(markers))]
+            [self.items[f"markers.{i}.{name}"].part for i in range(len(markers))]
             for name in ("points", "colors"))
 
     def read(self, data: bytes) -> SimpleNamespace:
@@ -66,12 +66,6 @@ class _Layout(Layout[Any]):
                 header, marker.ns, id, marker.type, action, marker.lifetime, own,
                 doubles[points].reshape(-1, 3), floats[colors].astype(float).reshape(-1, 4),
                 marker.text, marker.mesh_resource)
-
-
-def _part(item: Item) -> slice:
-    """The numbers of an item in an array of all numbers of its type."""
-    width = DTYPES[item.type].itemsize
-    return slice(item.start // width, (item.start + item.size) // width)
 
 
 def _header(frame: str, sec: int, nanosec: int) -> SimpleNamespace:

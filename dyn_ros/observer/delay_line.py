@@ -16,15 +16,7 @@ from ..engine.model.model import Model
 
 
 class Sample(NamedTuple):
-    """A state and the efforts of the motors in it.
-
-    Attributes
-    ----------
-    time : float
-        [s].
-    q : (nq,) ndarray
-    v, tau : (nv,) ndarray
-    """
+    """A state and the efforts of the motors in it."""
 
     time: float
     q: Array
@@ -110,7 +102,7 @@ class DelayLine:
                       before.v + share * (after.v - before.v), tau)
 
 
-class Motion(NamedTuple):
+class StampedMotion(NamedTuple):
     """Samples in order of time: numbers and stamps [ns], (n,); q (n, nq); v and tau (n, nv)."""
 
     rows: NDArray[np.int64]
@@ -120,7 +112,7 @@ class Motion(NamedTuple):
     tau: Array
 
 
-def aligned(model: Model, motion: Motion, delay: int) -> Motion:
+def aligned(model: Model, motion: StampedMotion, delay: int) -> StampedMotion:
     """What a ``DelayLine`` with a delay in ns returns for each sample, without the first ones.
 
     ``stamp`` and ``rows`` remain those of the samples that it was pushed with.
@@ -139,7 +131,7 @@ def aligned(model: Model, motion: Motion, delay: int) -> Motion:
     else:
         q = Blend(model)(motion.q[before], motion.q[after], share[:, 0])
         v = motion.v[before] + share * (motion.v[after] - motion.v[before])
-    return Motion(rows, stamp, q, v, tau)
+    return StampedMotion(rows, stamp, q, v, tau)
 
 
 class Blend:

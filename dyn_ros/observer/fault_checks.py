@@ -87,33 +87,17 @@ class EffortFault:
 # --- means of tenths of a second
 
 class Row(NamedTuple):
-    """A tenth of a second, or a table of them in order of time: with another axis in front.
+    """A tenth of a second, or a table of them in order of time: with another axis in front."""
 
-    Attributes
-    ----------
-    q : (nq,) ndarray
-    v, tau, needed, external : (nv,) ndarray
-        Velocities at its end; means of the filtered measured efforts, of what the model needs, and
-        of external efforts.
-    constant : (nv,) ndarray
-        The measured effort if all are equal, or NaN.
-    size : (nv,) ndarray
-        Largest measured effort.
-    is_limited : (nv,) ndarray of bool
-        Whether the measured efforts stay at the limit of the description.
-    samples : () ndarray of int
-        Number of samples.
-    """
-
-    q: Array
-    v: Array
-    tau: Array
-    needed: Array
-    external: Array
-    constant: Array
-    size: Array
-    is_limited: NDArray[np.bool_]
-    samples: NDArray[np.int_]
+    q: Array                            # (nq,), at its end; all others but the last are (nv,)
+    v: Array                            # at its end
+    tau: Array                          # mean of the filtered measured efforts
+    needed: Array                       # mean of what the model needs
+    external: Array                     # mean of external efforts
+    constant: Array                     # the measured effort if all are equal, or NaN
+    size: Array                         # largest measured effort
+    is_limited: NDArray[np.bool_]       # whether they stay at the limit of the description
+    samples: NDArray[np.int_]           # number of samples, ()
 
 
 def row_of(q: Array, v: Array, block: list[tuple[Array, Array, Array]], limit: Array) -> Row:
@@ -154,18 +138,18 @@ def check(model: Model, data: Data, typical: Array, table: Row) -> tuple[EffortF
         table = Row(*(column[free] for column in table))
         if not len(table.q):
             return ()
-    found = {}
+    faults = {}
     for k in single:
         fault = _constant(model, table, typical[k], k) or _limited(model, table, typical[k], k)
         if fault:
-            found[k] = fault
-    factors = {k: factor for k in single if k not in found
+            faults[k] = fault
+    factors = {k: factor for k in single if k not in faults
                and (factor := _factor(table, typical[k], k)) is not None}
     suspects = {k for k, one in factors.items() if one.is_suspect}
     for k in sorted(suspects):
         if not _is_payload(model, data, table, factors, suspects, k):
-            found[k] = _described(model, k, factors[k].value)
-    return tuple(found[k] for k in sorted(found))
+            faults[k] = _described(model, k, factors[k].value)
+    return tuple(faults[k] for k in sorted(faults))
 
 
 def _constant(model: Model, table: Row, typical: float, k: int) -> EffortFault | None:
@@ -210,23 +194,12 @@ def _limited(model: Model, table: Row, typical: float, k: int) -> EffortFault | 
 
 
 class _Factor(NamedTuple):
-    """By what the needed effort of a joint is to be multiplied to be the measured one.
-
-    Attributes
-    ----------
-    value : float
-    error : float
-        Mean square that remains.
-    is_proportional : bool
-        Whether this explains the measured efforts.
-    rows : (rows,) ndarray of bool
-        Those that have been compared.
-    """
+    """By what the needed effort of a joint is to be multiplied to be the measured one."""
 
     value: float
-    error: float
-    is_proportional: bool
-    rows: NDArray[np.bool_]
+    error: float                # mean square that remains
+    is_proportional: bool       # whether this explains the measured efforts
+    rows: NDArray[np.bool_]     # those that have been compared
 
     @property
     def is_suspect(self) -> bool:
@@ -241,12 +214,12 @@ def _factor(table: Row, typical: float, k: int) -> _Factor | None:
 
     If pushes disturb the comparison, a wrong sign shows in the rest of the time.
     """
-    found = _compared(table, typical, k, np.ones(len(table.q), bool))
-    if found is None or found.is_proportional or found.value > 0.0:
-        return found
+    factor = _compared(table, typical, k, np.ones(len(table.q), bool))
+    if factor is None or factor.is_proportional or factor.value > 0.0:
+        return factor
     rest = _compared(table, typical, k, _untouched(table, k), _MIRROR)
     is_opposite = rest and rest.is_proportional and -_MIRRORED[1] < rest.value < -_MIRRORED[0]
-    return rest if is_opposite else found
+    return rest if is_opposite else factor
 
 
 def _compared(table: Row, typical: float, k: int, rows: NDArray[np.bool_],
@@ -287,8 +260,8 @@ def _friction_columns(v: Array) -> Array:
 
 
 def _without(basis: Array, values: Array) -> Array:
-    found: Array = values - basis @ (basis.T @ values)
-    return found
+    rest: Array = values - basis @ (basis.T @ values)
+    return rest
 
 
 def _turns(values: Array, size: float) -> int:
@@ -311,18 +284,13 @@ def _described(model: Model, k: int, factor: float) -> EffortFault:
 def is_unexplained(model: Model, tau: Array, external: Array) -> NDArray[np.bool_]:
     """Whether the model explains less than half of the efforts of an untouched robot, (nv,).
 
-    Unlike a fault, this does not say what is wrong: the model, friction, exchanged joints.
-
-    Parameters
-    ----------
-    model : Model
-    tau, external : (B, nv) ndarray
-        Measured efforts, and external efforts.
+    Unlike a fault, this does not say what is wrong: the model, friction, exchanged joints. Measured
+    and external efforts are (B, nv).
     """
     error = external.std(axis=0)
-    found: NDArray[np.bool_] = ((error > _HALF * (tau + external).std(axis=0))
-                                & (error > _CHANGES * typical_efforts(model)))
-    return found
+    unexplained: NDArray[np.bool_] = ((error > _HALF * (tau + external).std(axis=0))
+                                      & (error > _CHANGES * typical_efforts(model)))
+    return unexplained
 
 
 # --- payloads

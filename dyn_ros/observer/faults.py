@@ -15,12 +15,11 @@ import numpy as np
 
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array, ArrayLike
-from ..engine.model.inputs import require_model
+from ..engine.model.inputs import one_each, require_model
 from ..engine.model.model import Model
 from .fault_checks import PERIOD, EffortFault, Row, check, joined, latest, row_of, table_of
 from .momentum_observer import momentum_observer
 from .plausible import typical_efforts
-from .thresholds import one_each
 
 WINDOW = 60.0
 """Duration of the motion that is compared [s]."""

@@ -16,13 +16,7 @@ from ..engine.model.model import Model
 class DisturbanceFilter:
     """A Kalman filter of the generalized momentum and the external efforts.
 
-    Parameters
-    ----------
-    model : Model
-    torque_noise, velocity_noise : (nv,) ndarray
-        Standard deviations of a sample [N m, N; rad/s, m/s].
-    disturbance_noise : (nv,) ndarray
-        Standard deviation of the change of external efforts in a second [N m, N].
+    Its noise (nv,) is that of ``MomentumObserver``.
     """
 
     def __init__(self, model: Model, torque_noise: Array, velocity_noise: Array,

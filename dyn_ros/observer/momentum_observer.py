@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any, Literal
 
 import numpy as np
@@ -18,10 +19,9 @@ from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model.inputs import finite_array, require_model
 from ..engine.model.model import Model
 from .kalman import DisturbanceFilter
-from .recording import Recording, recording
+from .motion import Motion, validated
 
 METHODS = ("momentum", "direct", "kalman")
-_INFINITE = float("inf")
 _LARGEST = 1e300                # sum of the squares of external efforts that is not an overflow
 _NOISE = ("torque_noise", "velocity_noise", "disturbance_noise")
 
@@ -183,7 +183,7 @@ class MomentumObserver:
         step = self._step
         try:
             step[0] = dt
-            is_right = 0.0 < dt < _INFINITE
+            is_right = 0.0 < dt < math.inf
         except (TypeError, ValueError):
             is_right = False
         if not is_right:
@@ -290,13 +290,13 @@ class MomentumObserver:
         ValueError
             As ``update``, with the same effect on the estimate.
         """
-        samples = recording(self._model, q, v, tau, dt)
+        samples = validated(self._model, q, v, tau, dt)
         external = np.empty(samples.v.shape)
-        for rows, part in samples.parts():
+        for rows, block in samples.blocks():
             if self._kalman is not None:
-                self._filter_disturbances(self._kalman, part, threads, external[rows])
+                self._filter_disturbances(self._kalman, block, threads, external[rows])
             else:
-                self._filter(part, threads, external[rows])
+                self._filter(block, threads, external[rows])
             self._is_started = True
             wrong = np.flatnonzero(~(np.einsum("ki,ki->k", external[rows], external[rows])
                                      < _LARGEST))
@@ -306,7 +306,7 @@ class MomentumObserver:
             self._q, self._dt = samples.q[-1].copy(), float(samples.dt[-1])
         return external
 
-    def _filter(self, samples: Recording, threads: int, external: Array) -> None:
+    def _filter(self, samples: Motion, threads: int, external: Array) -> None:
         """Write the residual after each sample to the rows of ``external``."""
         moved, rate = self._terms(samples, threads)
         settings = np.array([self._gain, self._damping, self._coulomb, self._friction_velocity])
@@ -326,7 +326,7 @@ class MomentumObserver:
         run(first, len(external), samples.dt[first * samples.dt_stride:], samples.dt_stride)
         self._state = memory[0], samples.v[-1].copy() if self._direct else memory[1], memory[2]
 
-    def _filter_disturbances(self, kalman: DisturbanceFilter, samples: Recording, threads: int,
+    def _filter_disturbances(self, kalman: DisturbanceFilter, samples: Motion, threads: int,
                              external: Array) -> None:
         """Write the estimate of the Kalman filter after each sample to the rows."""
         zero = np.zeros(self._model.nv)
@@ -335,7 +335,7 @@ class MomentumObserver:
             self._gain, self._damping, self._coulomb, self._friction_velocity, zero, zero, zero))
         kalman.run(samples.q, momentum, known, samples.dt, samples.dt_stride, threads, external)
 
-    def _terms(self, samples: Recording, threads: int) -> tuple[Array, Array]:
+    def _terms(self, samples: Motion, threads: int) -> tuple[Array, Array]:
         """Momenta, or M times changes of velocity; and the rates that go with them."""
         model, data = self._model, self._data
         if not self._direct:
@@ -350,8 +350,9 @@ class MomentumObserver:
 
 def _not_one_state(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike) -> str:
     """The message for arrays of several states."""
-    (name, axis, value), *_ = [each for each in (("q", model.nq, q), ("v", model.nv, v),
-                                                 ("tau", model.nv, tau)) if np.ndim(each[2]) > 1]
+    name, axis, value = next(
+        argument for argument in (("q", model.nq, q), ("v", model.nv, v), ("tau", model.nv, tau))
+        if np.ndim(argument[2]) > 1)
     return (f"{name}: expected one state, shape ({axis},), got {np.shape(value)}; "
             "momentum_observer computes a recording")
 
@@ -371,22 +372,10 @@ def momentum_observer(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
     Parameters
     ----------
     model : Model
-    q : (N, nq) array_like
-        Configurations [rad, m], in order of time.
-    v : (N, nv) array_like
-        Velocities [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
-    tau : (N, nv) array_like
-        Efforts measured with q and v [N m, N]; zero for a floating base.
-    dt : float or (N,) array_like
-        Time since the previous sample [s], more than 0.
-    gain : float or (nv,) array_like
-        Bandwidth of the estimate [1/s].
-    method : str
-        "momentum", "direct" or "kalman".
-    friction, friction_velocity, torque_noise, velocity_noise, disturbance_noise
+    q, v, tau, dt, threads
+        As for ``MomentumObserver.run``: a recording in order of time.
+    gain, method, friction, friction_velocity, torque_noise, velocity_noise, disturbance_noise
         As for ``MomentumObserver``.
-    threads : int
-        Number of threads.
 
     Returns
     -------
@@ -396,8 +385,7 @@ def momentum_observer(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
     Raises
     ------
     ValueError
-        Wrong shape or dtype, a number that is not finite, a dt that is not positive, a quaternion
-        that is not unit, or a wrong setting; names the argument, the expected and the actual value.
+        As ``MomentumObserver`` and ``MomentumObserver.run``.
 
     Examples
     --------

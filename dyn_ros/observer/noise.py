@@ -20,14 +20,7 @@ def external_effort(model: Model, tau_ext: ArrayLike) -> Array:
 
 
 def whitener(model: Model, covariance: ArrayLike) -> Array:
-    """The inverse of the Cholesky factor of a covariance (nv, nv): it makes the errors unit noise.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape, a number that is not finite, or a matrix that is not symmetric and positive
-        definite.
-    """
+    """The inverse Cholesky factor of a covariance (nv, nv), which makes the errors unit noise."""
     array, batched = as_array(model, "covariance", ("nv", "nv"), covariance)
     if batched:
         raise ValueError(f"covariance: expected shape ({model.nv}, {model.nv}), got {array.shape}; "

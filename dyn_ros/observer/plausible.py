@@ -23,8 +23,8 @@ def typical_efforts(model: Model) -> Array:
     rng = np.random.default_rng(0)
     q = np.array([model.random_configuration(rng) for _ in range(_RANDOM)])
     v, a = rng.standard_normal((2, _RANDOM, model.nv))
-    found: Array = np.sqrt(np.mean(rnea(model, Data(model), q, v, a) ** 2, axis=0))
-    return found
+    efforts: Array = np.sqrt(np.mean(rnea(model, Data(model), q, v, a) ** 2, axis=0))
+    return efforts
 
 
 def largest_efforts(model: Model) -> Array:
@@ -33,8 +33,8 @@ def largest_efforts(model: Model) -> Array:
     They are ``IMPLAUSIBLE`` times the limit of the description, or typical efforts if these are
     larger; 1e6 or more without a limit.
     """
-    found: Array = IMPLAUSIBLE * np.maximum(_limits(model.effort_limit), typical_efforts(model))
-    return found
+    largest: Array = IMPLAUSIBLE * np.maximum(_limits(model.effort_limit), typical_efforts(model))
+    return largest
 
 
 def largest_speeds(model: Model) -> Array:
@@ -43,8 +43,8 @@ def largest_speeds(model: Model) -> Array:
     They are ``IMPLAUSIBLE`` times the limit of the description, or 1 if this is larger; 1e6
     without a limit.
     """
-    found: Array = IMPLAUSIBLE * np.maximum(_limits(model.velocity_limit), _LEAST_LIMIT)
-    return found
+    largest: Array = IMPLAUSIBLE * np.maximum(_limits(model.velocity_limit), _LEAST_LIMIT)
+    return largest
 
 
 def _limits(numbers: Array) -> Array:

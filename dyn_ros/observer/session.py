@@ -22,7 +22,7 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
 from . import runs_kernel
-from .delay_line import DelayLine, Motion, Sample, aligned
+from .delay_line import DelayLine, Sample, StampedMotion, aligned
 from .low_pass import LowPass
 from .momentum_observer import MomentumObserver
 from .plausible import largest_efforts, largest_speeds
@@ -37,21 +37,17 @@ Index = NDArray[np.int64]
 
 
 class Setup(NamedTuple):
-    """What an observer is computed with; arrays (nv,) are in the order of the model.
+    """What an observer is computed with."""
 
-    ``constant`` is the factor from a measured effort to that at the joint, ``noise`` for "kalman"
-    that of ``MomentumObserver``; bandwidths are in 1/s, ``max_gap`` and ``delay`` in s.
-    """
-
-    constant: Array
-    gains: Array
-    method: Any = "momentum"
-    smoothing: float = 0.0          # bandwidth of the second low pass; 0: none
-    friction: bool = True
-    friction_velocity: float = 0.0
-    noise: Mapping[str, Array] = {}
-    delay: float = 0.0
-    max_gap: float = 0.2
+    constant: Array                 # (nv,), from a measured effort to that at the joint
+    gains: Array                    # (nv,) [1/s]
+    method: Any
+    smoothing: float                # bandwidth of the second low pass [1/s]; 0: none
+    friction: bool
+    friction_velocity: float        # [rad/s, m/s]
+    noise: Mapping[str, Array]      # (nv,) each; arguments of ``MomentumObserver`` for "kalman"
+    delay: float                    # of efforts [s]
+    max_gap: float                  # [s]
 
     @classmethod
     def of(cls, values: Mapping[str, Any], rows: Callable[[str, float], Array]) -> Setup:
@@ -72,30 +68,17 @@ class Setup(NamedTuple):
 
 
 class Measurement(NamedTuple):
-    """Positions and efforts of a state as measured, and what belongs together.
-
-    Attributes
-    ----------
-    q, tau : ndarray (nq,), (nv,)
-        As measured; the effort times its constant.
-    sample : Sample
-        Efforts, and the state in which the motors exerted them.
-    """
+    """A state as measured, and what belongs together."""
 
     q: Array
-    tau: Array
-    sample: Sample
+    tau: Array                      # times its constant
+    sample: Sample                  # efforts, and the state in which the motors exerted them
 
 
 class Session:
     """The observer of one robot, fed state by state with ``update``, or at once with ``run``.
 
-    Parameters
-    ----------
-    model : Model
-    setup : Setup
-    notify : callable(str)
-        Called with why the observer restarts.
+    ``notify`` is called with why it restarts.
 
     Attributes
     ----------
@@ -156,23 +139,11 @@ class Session:
 
     def update(self, stamp: int, q: Array, v: Array | None, tau: Array | None, missing: str = "", *,
                residual: bool = False) -> tuple[Array, float] | None:
-        """Process a state: its stamp [ns], and efforts times their constant.
+        """Process a state with a stamp [ns] and efforts times their constant.
 
-        Parameters
-        ----------
-        stamp : int
-        q : (nq,) ndarray
-        v, tau : (nv,) ndarray or None
-        missing : str
-            Why it cannot be used, such as an unknown effort.
-        residual : bool
-            Whether ``residual`` and ``frictionless`` are wanted.
-
-        Returns
-        -------
-        tuple of ndarray (nv,) and float, or None
-            External efforts before the second low pass, and the time since the sample before [s];
-            None if there are none.
+        ``missing`` says why it cannot be used; ``residual`` whether ``residual`` and
+        ``frictionless`` are wanted. Returns the external efforts before the second low pass and
+        the time since the sample before [s], or None.
         """
         self.valid = self.residual_valid = False
         self.measured = None
@@ -267,24 +238,11 @@ class Session:
 
     def run(self, stamp: Index, q: Array, v: Array, tau: Array, known: NDArray[np.bool_],
             wanted: Collection[str]) -> dict[str, Array]:
-        """The results for n states, (n, nv) each: what as many updates would leave if valid.
+        """What as many updates would leave in "external", "residual" or "frictionless", (n, nv).
 
-        Parameters
-        ----------
-        stamp : (n,) ndarray of int64
-            [ns].
-        q, v, tau : (n, nq), (n, nv), (n, nv) ndarray
-            Efforts as measured.
-        known : (n,) ndarray of bool
-            Whether a state can be used, as far as its numbers do not show it.
-        wanted : collection of str
-            Of "external", "residual" and "frictionless".
-
-        Returns
-        -------
-        dict of str to (n, nv) ndarray
-            NaN where nothing is valid [N m, N]. What ends before the observer has settled is not
-            computed at all.
+        NaN where it is not valid. Efforts are as measured; ``known`` (n,) is whether a state can be
+        used, as far as its numbers do not show it. What ends before the observer has settled is
+        not computed at all.
         """
         results = {name: np.full(v.shape, np.nan) for name in wanted}
         if not self.model.nv:
@@ -294,8 +252,8 @@ class Session:
             if not self._has_settled(float(stamp[rows[-1]] - stamp[rows[0]])):
                 continue
             which = _slice(rows)
-            motion = Motion(rows, stamp[which], q[which], v[which],
-                            tau[which] * self.setup.constant)
+            motion = StampedMotion(rows, stamp[which], q[which], v[which],
+                                   tau[which] * self.setup.constant)
             if self.setup.delay:
                 motion = aligned(self.model, motion, round(1e9 * self.setup.delay))
             valid = self._has_settled(motion.stamp - motion.stamp[:1])
@@ -337,7 +295,7 @@ class _Filter:
         smooth = self._low_pass.update(observed, dt) if self._low_pass else observed
         return observed, -smooth if self._is_residual else smooth
 
-    def run(self, motion: Motion, dt: Array) -> Array:
+    def run(self, motion: StampedMotion, dt: Array) -> Array:
         """The result for each sample of a motion from its start, (n, nv)."""
         self.start(motion.q[0], motion.v[0], motion.tau[0])
         external = self.observer.run(motion.q, motion.v, motion.tau, dt)

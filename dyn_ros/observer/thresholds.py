@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.kernel.types import Array, ArrayLike
-from ..engine.model.inputs import finite_array
+from ..engine.model.inputs import finite_array, one_each
 from .noise import positive
 
 SLOW = 0.05
@@ -237,11 +237,6 @@ def _largest(residual: Array, threshold: Array) -> Array:
     found: Array = np.divide(np.abs(residual), threshold, out=np.zeros(residual.shape),
                              where=threshold > 0.0).max(axis=0)
     return found
-
-
-def one_each(name: str, value: float | ArrayLike, count: int) -> Array:
-    """Convert a number, or one for each coordinate, to an array, or raise a ValueError."""
-    return np.zeros(count) + finite_array(name, value, (count,) if np.ndim(value) else ())
 
 
 def finite_rows(name: str, value: ArrayLike) -> Array:

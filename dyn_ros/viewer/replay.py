@@ -56,18 +56,7 @@ SAMPLES = 100       # of each curve in this time
 
 @dataclass(frozen=True, eq=False)
 class OpenRecording:
-    """A recording that can be replayed.
-
-    Attributes
-    ----------
-    name : str
-    xml : str
-        The robot description.
-    model : Model
-    selection : Selection
-        What is read of it.
-    parts : list of Part
-    """
+    """A recording that can be replayed: the robot, what is read of it, and its parts."""
 
     name: str
     xml: str
@@ -81,32 +70,10 @@ def open_recording(path: str | PathLike[str], xml: str | None = None,
                    odometry: str | None = None) -> OpenRecording:
     """Open a recording; only what is needed to find its parts is read.
 
-    Parameters
-    ----------
-    path : path-like
-        Of any kind that ``dyn_ros.logs`` reads.
-    xml : str, optional
-        The robot description. Default: the one in the recording.
-    root_joint : {"fixed", "floating", "planar"}, optional
-        How the root link is attached to the world. Default: floating if the recording contains
-        odometry, otherwise fixed.
-    topics : sequence of str
-        Of joint states; empty: see ``dyn_ros.logs.read``.
-    odometry : str, optional
-        Topic of the odometry.
-
-    Returns
-    -------
-    OpenRecording
-
-    Raises
-    ------
-    ValueError
-        There is no recording, description, joint state, or joint of the robot in it.
-    OSError
-        A file cannot be read.
-    ImportError
-        A package for this kind of file is missing.
+    The robot description is the one in the recording unless it is passed; without ``root_joint``,
+    the base is floating if the recording contains odometry, otherwise fixed. A ValueError if there
+    is no recording, description, joint state, or joint of the robot in it; an ImportError names a
+    package that is missing.
     """
     source = open_source(Path(path))
     if source.damage and not source.spans:
@@ -140,19 +107,7 @@ def _has_odometry(source: Source) -> bool:
 # --- parts
 
 class Loaded(NamedTuple):
-    """A part of a recording.
-
-    Attributes
-    ----------
-    log_time : (n,) ndarray of int64
-        Of its states [ns].
-    q : (n, nq) ndarray
-    v : (n, nv) ndarray
-    torques : dict of str to (n, nv) ndarray
-        By curve; what is not computed yet is missing.
-    problems : tuple of str
-        What is wrong with it.
-    """
+    """A part of a recording: log times of its states [ns], torques by curve, and problems."""
 
     log_time: NDArray[np.int64]
     q: Array

@@ -14,7 +14,7 @@ from identification.robots import load
 import dyn_ros
 import peer
 from dyn_ros.identification import Samples
-from dyn_ros.identification.motion_noise import with_noise
+from dyn_ros.identification.normal_equations import with_noise
 
 RATE = 500.0
 FREQUENCIES = np.array([0.2, 0.5, 0.8])
@@ -512,7 +512,7 @@ import re, sys
 import numpy as np
 import dyn_ros
 from dyn_ros.identification import Samples
-from dyn_ros.identification.motion_noise import with_noise
+from dyn_ros.identification.normal_equations import with_noise
 model = dyn_ros.Model.from_urdf_file("dyn_ros/robots/arm7.urdf")
 samples = Samples.from_table(model, sys.argv[1])
 dyn_ros.identify(model, samples)

@@ -7,6 +7,8 @@ shared by the inward passes: composite inertias for M, the momenta, the center o
 gravity torques (Featherstone, Rigid Body Dynamics Algorithms, 2008, table 6.2; Orin, Goswami and
 Lee, 2013), and velocity-dependent forces for the rest of nle (table 5.1).
 """
+from __future__ import annotations
+
 import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple, overload

@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Data: the results of the algorithms by name, and their workspace."""
+from __future__ import annotations
+
 import os
 import sys
 import threading
@@ -196,7 +198,7 @@ class Data:
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self.model, self._arrays_by_name())
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Data":
+    def __deepcopy__(self, memo: dict[int, Any]) -> Data:
         """Copy the results. The copy shares the model, unless the model has been copied as well."""
         return _restored(memo.setdefault(id(self.model), self.model), self._arrays_by_name())
 

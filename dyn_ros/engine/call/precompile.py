@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Compilation of algorithms before their first call."""
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Sequence
 
 from ..kernel.compiler import JIT, Entry

@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Selection of a frame or joint, and of the frame in which vectors are expressed."""
+from __future__ import annotations
+
 import enum
 
 import numpy as np

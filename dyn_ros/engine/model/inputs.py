@@ -87,6 +87,11 @@ def finite_array(name, value, shape):
     return array.astype(float)
 
 
+def one_each(name, value, count):
+    """Convert a number, or ``count`` numbers, to a finite array (count,), or raise a ValueError."""
+    return np.zeros(count) + finite_array(name, value, (count,) if np.ndim(value) else ())
+
+
 def require_valid(model, name, axes, array):
     """Raise a ValueError if a number is not finite or a quaternion not unit; accept None."""
     if array is None:

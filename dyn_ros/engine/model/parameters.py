@@ -10,6 +10,8 @@ A body with these parameters exists if and only if its pseudo-inertia, a symmetr
 positive semidefinite (Wensing, Kim and Slotine 2018). It is positive definite unless the mass is
 in one plane.
 """
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The structure of a robot: its joints, coordinates and frames, packed for the kernels."""
+from __future__ import annotations
+
 from functools import cached_property
 
 import numpy as np

@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Value types for inertias of rigid and articulated bodies."""
+from __future__ import annotations
+
 from collections import namedtuple
 from typing import Any
 
@@ -83,12 +85,12 @@ class Inertia(Value):
         self._set(_Body(require_finite("mass", mass), flat("com", com, (3,)), pack(matrix)))
 
     @classmethod
-    def zero(cls) -> "Inertia":
+    def zero(cls) -> Inertia:
         """The zero inertia."""
         return cls(0.0, np.zeros(3), np.zeros((3, 3)))
 
     @classmethod
-    def from_dynamic_parameters(cls, parameters: ArrayLike) -> "Inertia":
+    def from_dynamic_parameters(cls, parameters: ArrayLike) -> Inertia:
         """Create from the ten dynamic parameters, in which the equations of motion are linear.
 
         Parameters
@@ -106,7 +108,7 @@ class Inertia(Value):
         return cls._of(_about_com(al.Inertia(m, (hx, hy, hz), al.Symmetric(*S))))
 
     @classmethod
-    def from_box(cls, mass: float, size: ArrayLike) -> "Inertia":
+    def from_box(cls, mass: float, size: ArrayLike) -> Inertia:
         """A solid box about its center.
 
         Parameters
@@ -120,7 +122,7 @@ class Inertia(Value):
         return cls._solid(mass, (y * y + z * z) / 12, (x * x + z * z) / 12, (x * x + y * y) / 12)
 
     @classmethod
-    def from_sphere(cls, mass: float, radius: float) -> "Inertia":
+    def from_sphere(cls, mass: float, radius: float) -> Inertia:
         """A solid sphere about its center.
 
         Parameters
@@ -134,7 +136,7 @@ class Inertia(Value):
         return cls._solid(mass, moment, moment, moment)
 
     @classmethod
-    def from_cylinder(cls, mass: float, radius: float, length: float) -> "Inertia":
+    def from_cylinder(cls, mass: float, radius: float, length: float) -> Inertia:
         """A solid cylinder about its center, its axis along z.
 
         Parameters
@@ -149,7 +151,7 @@ class Inertia(Value):
         return cls._solid(mass, across, across, 0.5 * r * r)
 
     @classmethod
-    def _solid(cls, mass: float, *moments: float) -> "Inertia":
+    def _solid(cls, mass: float, *moments: float) -> Inertia:
         mass = _positive("mass", mass)
         return cls(mass, _ORIGIN, mass * np.diag(moments))
 
@@ -181,7 +183,7 @@ class Inertia(Value):
     def _numbers(self) -> Array:
         return _matrix(al.articulated(self._about(_ORIGIN)))
 
-    def __add__(self, other: "Inertia") -> "Inertia":
+    def __add__(self, other: Inertia) -> Inertia:
         if not isinstance(other, Inertia):
             return NotImplemented
         (m, c, _), (k, d, _) = self._tuple, other._tuple
@@ -294,7 +296,7 @@ class ArticulatedBodyInertia(Value):
                                         pack(M[3:, 3:])))
 
     @classmethod
-    def zero(cls) -> "ArticulatedBodyInertia":
+    def zero(cls) -> ArticulatedBodyInertia:
         """The zero inertia."""
         return cls(np.zeros((6, 6)))
 
@@ -306,12 +308,12 @@ class ArticulatedBodyInertia(Value):
     def _numbers(self) -> Array:
         return _matrix(self._tuple)
 
-    def __add__(self, other: "ArticulatedBodyInertia") -> "ArticulatedBodyInertia":
+    def __add__(self, other: ArticulatedBodyInertia) -> ArticulatedBodyInertia:
         if not isinstance(other, ArticulatedBodyInertia):
             return NotImplemented
         return self._of(al.articulated_add(self._tuple, other._tuple))
 
-    def __sub__(self, other: "ArticulatedBodyInertia") -> "ArticulatedBodyInertia":
+    def __sub__(self, other: ArticulatedBodyInertia) -> ArticulatedBodyInertia:
         if not isinstance(other, ArticulatedBodyInertia):
             return NotImplemented
         return ArticulatedBodyInertia(self._numbers() - other._numbers())

@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The value type for placements."""
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, TypeVar, overload
 
 import numpy as np
@@ -70,17 +72,17 @@ class SE3(Value):
     __slots__ = ()
     _shown = ("rotation", "translation")
 
-    def __init__(self, rotation: "ArrayLike | Rotation",
+    def __init__(self, rotation: ArrayLike | Rotation,
                  translation: ArrayLike = (0.0, 0.0, 0.0)) -> None:
         self._set(al.SE3(_rotation(rotation), flat("translation", translation, (3,))))
 
     @classmethod
-    def identity(cls) -> "SE3":
+    def identity(cls) -> SE3:
         """The identity placement."""
         return cls(np.eye(3))
 
     @classmethod
-    def from_homogeneous(cls, matrix: ArrayLike) -> "SE3":
+    def from_homogeneous(cls, matrix: ArrayLike) -> SE3:
         """Create from a 4 x 4 matrix [R p; 0 1].
 
         Parameters
@@ -99,7 +101,7 @@ class SE3(Value):
 
     @classmethod
     def from_quaternion(cls, quaternion: ArrayLike,
-                        translation: ArrayLike = (0.0, 0.0, 0.0)) -> "SE3":
+                        translation: ArrayLike = (0.0, 0.0, 0.0)) -> SE3:
         """Create from a unit quaternion and a translation.
 
         Parameters
@@ -122,7 +124,7 @@ class SE3(Value):
                               flat("translation", translation, (3,))))
 
     @classmethod
-    def exp(cls, motion: ArrayLike) -> "SE3":
+    def exp(cls, motion: ArrayLike) -> SE3:
         """The placement reached from the identity with a constant body-fixed twist for 1 s.
 
         Parameters
@@ -197,7 +199,7 @@ class SE3(Value):
         """(4,) ndarray: unit quaternion (x y z w) with w >= 0."""
         return lie.matrix_quaternion(self.rotation)
 
-    def as_rotation(self) -> "Rotation":
+    def as_rotation(self) -> Rotation:
         """The rotation as a scipy.spatial.transform.Rotation."""
         from scipy.spatial.transform import Rotation
         return Rotation.from_quat(self.as_quaternion())
@@ -212,7 +214,7 @@ class SE3(Value):
         R, p = self._tuple
         return blocks(R, ZERO, al.product(al.skew(p), R), R)
 
-    def inverse(self) -> "SE3":
+    def inverse(self) -> SE3:
         """The inverse: the placement of the other frame in the placed one."""
         return self._of(al.inverse(self._tuple))
 
@@ -257,7 +259,7 @@ TransformSecondDerivative or (..., 3) array_like
     def _placed(self, X):
         return self._of(al.compose(X, self._tuple))
 
-    def interpolate(self, other: "SE3", u: float) -> "SE3":
+    def interpolate(self, other: SE3, u: float) -> SE3:
         """Interpolate to another placement with a constant twist.
 
         X exp(u log(X^-1 Y)), a screw motion of at most half a turn.

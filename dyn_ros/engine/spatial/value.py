@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The base of all public value types."""
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar

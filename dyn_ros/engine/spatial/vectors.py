@@ -5,6 +5,8 @@
 Featherstone, Rigid Body Dynamics Algorithms (2008), chapter 2, with linear and angular parts
 exchanged.
 """
+from __future__ import annotations
+
 from typing import Any, ClassVar, TypeVar, overload
 
 import numpy as np
@@ -115,12 +117,12 @@ class Motion(_Vector):
     _add, _scale = staticmethod(al.motion_add), staticmethod(al.motion_scale)
 
     @overload
-    def cross(self, other: "Motion") -> "Motion": ...
+    def cross(self, other: Motion) -> Motion: ...
 
     @overload
-    def cross(self, other: "Force") -> "Force": ...
+    def cross(self, other: Force) -> Force: ...
 
-    def cross(self, other: "Motion | Force") -> "Motion | Force":
+    def cross(self, other: Motion | Force) -> Motion | Force:
         """v x m for a Motion, or v x* f for a Force; Featherstone (2008), section 2.9.
 
         This is the rate of change of a vector that is constant in a frame with velocity v.
@@ -139,7 +141,7 @@ class Motion(_Vector):
             return Motion._of(al.motion_cross(self._tuple, other._tuple))
         return Force._of(al.force_cross(self._tuple, require("other", other, Force)._tuple))
 
-    def dot(self, force: "Force") -> float:
+    def dot(self, force: Force) -> float:
         """Power [W] of a Force at this velocity, both expressed in the same frame."""
         return al.power(require("force", force, Force)._tuple, self._tuple)
 

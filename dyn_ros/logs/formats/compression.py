@@ -105,8 +105,7 @@ def _decompressor(zstandard: Any) -> Any:
 
 
 def decompressed_file(path: Path) -> tuple[Path, str]:
-    """A temporary file with the content of a file that ends with ``.zstd``, and what is wrong with
-    it.
+    """A temporary file with the content of one that ends with ``.zstd``, and what is wrong.
 
     It is valid until two others have been made. The OSError of a full disk names the remedy.
     """

@@ -125,16 +125,17 @@ def read_curves(files: Mapping[str, Sequence[Path]], points: int,
     """
     pyarrow_module()
     from pyarrow import parquet
-    known = {name: [parquet.read_metadata(path) for path in paths]
-             for name, paths in files.items()}
-    rows = sum(one.num_rows for files_ in known.values() for one in files_)
+    metadata = {name: [parquet.read_metadata(path) for path in paths]
+                for name, paths in files.items()}
+    of_all = [file for of_recording in metadata.values() for file in of_recording]
+    rows = sum(file.num_rows for file in of_all)
     if not rows:
         raise ValueError("plot: expected results with at least one state, got none")
-    schemas = [one.schema.to_arrow_schema() for files_ in known.values() for one in files_]
+    schemas = [file.schema.to_arrow_schema() for file in of_all]
     units = {field.name: (field.metadata or {}).get(b"unit", b"").decode()
              for schema in schemas for field in schema if field.name not in ("time", "stamp")
              and (columns is None or field.name in columns)}
-    span = sum(_seconds(files_) for files_ in known.values())
+    span = sum(_seconds(of_recording) for of_recording in metadata.values())
     reader = _Reader(max(1, rows // points), span / points)
     pieces: list[Piece] = []
     for name, paths in files.items():
@@ -172,7 +173,7 @@ def _seconds(files: Sequence[Any]) -> float:
         for group in range(metadata.num_row_groups):
             row = metadata.row_group(group)
             statistics = next((row.column(k).statistics for k in range(row.num_columns)
-                          if row.column(k).path_in_schema == "stamp"), None)
+                               if row.column(k).path_in_schema == "stamp"), None)
             if statistics is not None and statistics.has_min_max:
                 lows.append(statistics.min)
                 highs.append(statistics.max)

@@ -60,9 +60,7 @@ class Line(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """A panel: its row, its place among those of the row, title, unit, lines, and joint, empty:
-    none.
-    """
+    """A panel: row, place among those of the row, title, unit, lines; joint, or empty."""
 
     row: int
     place: int

@@ -28,9 +28,7 @@ PREFIXES = {"parquet": "recording=", "mcap": ""}
 
 
 class Origin(NamedTuple):
-    """A recording as an absolute path, the size of all its files [bytes], and when one changed
-    [ns].
-    """
+    """A recording: absolute path, size of all its files [bytes], latest change [ns]."""
 
     path: str
     size: int

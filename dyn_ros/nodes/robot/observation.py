@@ -167,11 +167,6 @@ def thresholds(robot: RobotContext, values: Mapping[str, Any]) -> dyn_ros.Thresh
     """Return the thresholds that the parameters specify.
 
     Rows that are not published have none, and neither has a base, unless it is specified.
-
-    Raises
-    ------
-    SettingError
-        A parameter does not fit the robot.
     """
     model = robot.model
     listed, per_speed = values["thresholds.fixed"], values["thresholds.per_speed"]
@@ -194,11 +189,6 @@ def deviations(robot: RobotContext, values: Mapping[str, Any]) -> Array | None:
     """Return the standard deviations of external efforts, (nv,); None if they are not specified.
 
     Rows that are not published say nothing: their deviation is `NONE`.
-
-    Raises
-    ------
-    SettingError
-        A parameter does not fit the robot.
     """
     listed = values["noise.external"]
     return positive_rows(robot, "noise.external", listed, NONE) if listed else None

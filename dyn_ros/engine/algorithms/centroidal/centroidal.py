@@ -7,6 +7,8 @@ Wensing and Orin, "Improved computation of the humanoid centroidal dynamics and 
 whole-body control" (2016). Expressed in the root frame; each column of the centroidal momentum
 matrix is shifted from its joint's origin directly to the center of mass.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al

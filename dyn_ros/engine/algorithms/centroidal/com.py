@@ -4,6 +4,8 @@
 
 All are expressed in the root frame; sums are about the first joint's origin (root_axes.py).
 """
+from __future__ import annotations
+
 from collections import namedtuple
 
 from ...call.algorithm import Algorithm

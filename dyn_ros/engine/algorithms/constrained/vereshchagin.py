@@ -10,6 +10,8 @@ the accelerations. A small system for the constraint forces is solved before the
 The inward sweep is an elimination of joints. With the inertia matrix M = U D U', U upper
 triangular, it computes the columns of U^-1 J' alpha, the diagonal D and U^-1 (tau - nle).
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al

@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The Jacobian of contacts, the Delassus matrix J M^-1 J', its inverse and its factor."""
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from ...call.algorithm import Algorithm
@@ -19,7 +21,8 @@ from ..dynamics.aba import eliminate_all
 from ..dynamics.crba import COMPOSITE, crba_kernel
 from ..dynamics.factor import factor
 from ..kinematics.root_axes import place_body, set_root
-from .contacts import CONTACTS, ROWS, Contact, any_at_origin, contact_table, damping
+from .contacts import Contact
+from .packed import CONTACTS, ROWS, any_at_origin, contact_table, damping
 from .rows import couple_contacts, forces_to_origin, motions_to_origin, propagate_contacts
 from .system import TOLERANCE
 

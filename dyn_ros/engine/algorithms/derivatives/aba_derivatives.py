@@ -6,6 +6,8 @@ Carpentier and Mansard, "Analytical derivatives of rigid body dynamics algorithm
 constant tau, M d(ddq) = -d(rnea), so ddq_dq = -M^-1 dtau_dq and ddq_dv = -M^-1 dtau_dv, with the
 derivatives of rnea at ddq.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import layout as ly
@@ -17,6 +19,7 @@ from ...model.model import Model
 from ..dynamics import minverse
 from ..dynamics.aba import DDQ, aba_kernel, projected_aba_kernel
 from ..dynamics.crba import M
+from . import rnea_columns as rc
 from . import rnea_derivatives as rd
 
 DDQ_DQ = field("ddq_dq", ("nv", "nv"), "Derivative of the joint accelerations with respect to "
@@ -58,7 +61,7 @@ def differentiate(r, placed):
     """
     for k in range(ly.nv(r)):
         store(r.work, ly.offset(r, A) + k, load(r.work, ly.offset(r, DDQ) + k))
-    rd.outward(r, placed)
+    rc.outward(r, placed)
     rd.inward(r, True)
     less_minverse_times(r, ly.offset(r, DDQ_DQ), ly.offset(r, DDQ_DV), ly.offset(r, rd.DTAU_DQ),
                         ly.offset(r, rd.DTAU_DV))

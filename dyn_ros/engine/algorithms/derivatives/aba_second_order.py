@@ -12,6 +12,8 @@ dM/dq, and the derivatives of aba_derivatives.py,
     d2ddq_dvdv[:, j, k] = -M^-1 R_dvdv[:, j, k]
     d2ddq_dtaudq[:, j, k] = -M^-1 R_dadq[:, :, k] M^-1[:, j]
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import layout as ly

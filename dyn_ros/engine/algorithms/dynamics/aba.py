@@ -5,6 +5,8 @@
 Featherstone, Rigid Body Dynamics Algorithms (2008), table 7.1, expressed in the root frame. The
 columns of a joint with several degrees of freedom are eliminated one by one.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al

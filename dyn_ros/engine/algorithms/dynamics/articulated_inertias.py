@@ -7,6 +7,8 @@ about its own joint's origin. If mimic joints couple branches, the subtree of ea
 on its own: with its composite inertia Y, the inertia matrix H of the joints behind it, and the
 forces F on its body that hold it while these joints accelerate, it is Y - F H^-1 F' (section 7.2).
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al

@@ -5,6 +5,8 @@
 M = U D U' with U unit upper triangular and as sparse as the tree: U is L' of factor.py. No product
 computes an entry of a matrix that is not in the tree.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import layout as ly

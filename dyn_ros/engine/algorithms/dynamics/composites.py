@@ -6,6 +6,8 @@ They are expressed in the root frame, each about its own joint's origin (root_ax
 a rigid body's inertia has the form of an inertia without mass, whose first moment is the linear
 momentum; rates are therefore transformed and summed like inertias.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al

@@ -4,6 +4,8 @@
 
 Featherstone, Rigid Body Dynamics Algorithms (2008), table 6.2, expressed in the root frame.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al

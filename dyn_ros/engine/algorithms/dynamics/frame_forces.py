@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Force that every joint transmits, fixed joints included."""
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Friction torques of the joints."""
+from __future__ import annotations
+
 import numpy as np
 
 from ...kernel.compiler import kernel

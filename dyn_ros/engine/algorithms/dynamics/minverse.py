@@ -7,6 +7,8 @@ of the torques that a unit force of joint k causes at its ancestors in the artic
 algorithm: Featherstone, Rigid Body Dynamics Algorithms (2008), sections 6.5 and 7.2, and
 Carpentier, "Analytical inverse of the joint space inertia matrix" (2018).
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al

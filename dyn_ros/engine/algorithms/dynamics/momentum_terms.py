@@ -12,6 +12,8 @@ velocity v_i, and the subtree of this joint with the momentum h_i and the weight
 s . h_i to p and (v_i x s) . h_i + s . w_i to C' v - g. The sums over subtrees take one inward pass;
 C is not needed.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al

@@ -14,6 +14,8 @@ dr/dt = K (tau_ext - r). Over a step of length h in which the mean of tau_ext is
 which is exact for constant tau_ext and any K h. The mean of u is that of its values at both ends.
 The direct method filters M (v1 - v0) / h - (tau - C v - g - friction) in the same way.
 """
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import NamedTuple
 

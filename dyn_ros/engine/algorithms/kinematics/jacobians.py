@@ -5,6 +5,8 @@
 Column c of a joint is its motion subspace S_c, which is constant in the joint frame; expressed in
 the world, its rate is ov x S_c (Featherstone, Rigid Body Dynamics Algorithms, 2008, section 2.10).
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al

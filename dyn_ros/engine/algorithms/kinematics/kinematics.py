@@ -4,6 +4,8 @@
 
 Featherstone, Rigid Body Dynamics Algorithms (2008), equations 4.6 and table 5.1.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al

@@ -7,6 +7,8 @@ Atkeson, An and Hollerbach, "Estimation of inertial parameters of manipulator lo
 the origin of this frame, is the regressor times the body's parameters in this frame. With a force
 sensor at the frame, these are the parameters of what is attached to it.
 """
+from __future__ import annotations
+
 import numpy as np
 
 from ...call.algorithm import Algorithm

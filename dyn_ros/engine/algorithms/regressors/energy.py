@@ -10,6 +10,8 @@ rotational inertia I are
 
 Gautier, "Dynamic identification of robots with power model" (1997).
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al

@@ -6,6 +6,8 @@ Hollerbach, Khalil and Gautier, "Model identification", Springer Handbook of Rob
 placement of each joint in its parent, for zero coordinates, is multiplied by the exponential of a
 small motion, on the right. The motion of the frame is that motion, transformed to the frame.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al

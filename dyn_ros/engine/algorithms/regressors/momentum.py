@@ -11,6 +11,8 @@ for C with dM/dt = C + C'. A column s of the motion subspace of joint j, which m
 velocity v_j, and a body with the momentum h that is carried by the joint contribute s . h to p and
 (v_j x s) . h + s . (weight) to C' v - g. The entries are the derivatives of these.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al

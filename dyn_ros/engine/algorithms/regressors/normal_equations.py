@@ -11,6 +11,8 @@ A row of each state is computed in the lanes of ``LANES`` states. The tile of th
 many columns is transposed, so that a vector holds columns of one state instead. Vectors of sums
 are then loaded and stored once for ``LANES`` states.
 """
+from __future__ import annotations
+
 import functools
 from typing import NamedTuple
 

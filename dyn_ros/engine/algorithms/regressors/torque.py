@@ -14,6 +14,8 @@ Each joint that carries the body transmits f. The entries in its rows are the de
 with s a column of its motion subspace. These columns are transformed to the body: 6 numbers each
 instead of the 60 derivatives of f, which would have to be transformed to the joint.
 """
+from __future__ import annotations
+
 import numpy as np
 
 from ...call.algorithm import Algorithm

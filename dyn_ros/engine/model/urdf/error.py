@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The error of a description that cannot be used."""
+from __future__ import annotations
+
 from collections.abc import Iterable
 
 

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The samples of a recording, validated and in parts."""
+"""The samples of a motion, validated and in blocks."""
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -12,52 +12,44 @@ from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model.inputs import as_array, require_valid
 from ..engine.model.model import Model
 
-_PART = 1 << 13         # samples: their intermediate results remain in the caches
+_BLOCK = 1 << 13         # samples: their intermediate results remain in the caches
 
 
-class Recording(NamedTuple):
-    """Samples in order of time.
+class Motion(NamedTuple):
+    """Samples in order of time."""
 
-    Attributes
-    ----------
-    q : (N, nq) ndarray
-    v, tau : (N, nv) ndarray
-    dt : (N,) or (1,) ndarray
-        The time between each sample and the previous one, or one for all.
-    """
-
-    q: Array
-    v: Array
-    tau: Array
-    dt: Array
+    q: Array                # (N, nq)
+    v: Array                # (N, nv)
+    tau: Array              # (N, nv)
+    dt: Array               # (N,), time between each sample and the previous one; (1,), one for all
 
     @property
     def dt_stride(self) -> int:
         """How far the steps of two samples are apart in dt: 0 if there is one for all."""
         return int(len(self.dt) > 1)
 
-    def rows(self, start: int, stop: int) -> Recording:
+    def rows(self, start: int, stop: int) -> Motion:
         """The samples from start to stop."""
         dt = self.dt[start:stop] if len(self.dt) > 1 else self.dt
-        return Recording(self.q[start:stop], self.v[start:stop], self.tau[start:stop], dt)
+        return Motion(self.q[start:stop], self.v[start:stop], self.tau[start:stop], dt)
 
-    def parts(self) -> Iterator[tuple[slice, Recording]]:
-        """The samples in parts, with their rows."""
-        for start in range(0, len(self.q), _PART):
-            stop = min(start + _PART, len(self.q))
+    def blocks(self) -> Iterator[tuple[slice, Motion]]:
+        """The samples in blocks, with their rows."""
+        for start in range(0, len(self.q), _BLOCK):
+            stop = min(start + _BLOCK, len(self.q))
             yield slice(start, stop), self.rows(start, stop)
 
 
-def recording(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
-              dt: float | ArrayLike) -> Recording:
-    """Validate the arrays of a recording."""
+def validated(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
+              dt: float | ArrayLike) -> Motion:
+    """The motion of arrays, or a ValueError."""
     configurations = _samples(model, "q", "nq", q)
     velocities, efforts = _samples(model, "v", "nv", v), _samples(model, "tau", "nv", tau)
     count = len(configurations)
     for name, array in (("v", velocities), ("tau", efforts)):
         if len(array) != count:
             raise ValueError(f"{name}: expected {count} samples as in q, got {len(array)}")
-    return Recording(configurations, velocities, efforts, _steps(dt, count))
+    return Motion(configurations, velocities, efforts, _steps(dt, count))
 
 
 def _samples(model: Model, name: str, axis: str, value: ArrayLike) -> Array:

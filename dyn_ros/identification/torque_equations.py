@@ -9,24 +9,16 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from ..engine.algorithms import (
-    frame_jacobian,
-    joint_torque_regressor,
-    joint_torque_regressor_product,
-    normal_equations,
-    rnea,
-)
+from ..engine import algorithms
+from ..engine.algorithms import rnea
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import ReferenceFrame
 from ..engine.model.payload import parameters as inertias
-from .motion_noise import with_noise
-from .reversals import FEWEST, distances, settled
+from . import normal_equations as ne
 from .samples import Samples, is_measured
 from .unknowns import FEATURES, Unknowns, in_columns, is_actuated
 
@@ -40,102 +32,23 @@ _LEFT_OUT = 0.6         # of the samples, at most, are near reversals
 _CLIPPED = 30.0         # times the median: larger residuals count as that
 _NOISY = 2000           # samples whose noise is simulated
 _SUMMED = 16384         # samples whose equations are added up in one call
-PART = 4096             # samples that are processed at a time
+BLOCK = 4096            # samples that are processed at a time
 _AT_REST = 0.01         # of a joint's largest speed; the sign of slower velocities is noise
 
 Progress = Callable[[float, str], None]
 
 
-@dataclass(frozen=True)
-class Equations:
-    """Sums over samples, for each row k of the model.
-
-    With the parameters x of the row's columns, the weighted sum of squared residuals is
-    yy - 2 Wy.x + x.WW.x.
-
-    Attributes
-    ----------
-    local : (nv, c) ndarray of int
-        The columns of each row: 10 for each joint's body, and five features of its own; all
-        columns if rows are combined.
-    WW : (nv, c, c) ndarray
-    Wy : (nv, c) ndarray
-    yy : (nv,) ndarray
-    count : (nv,) ndarray
-        Sum of the weights.
-    """
-
-    local: np.ndarray
-    WW: Array
-    Wy: Array
-    yy: Array
-    count: Array
-
-    @classmethod
-    def nothing(cls, local: np.ndarray) -> Equations:
-        """The sums of no samples."""
-        rows, width = local.shape
-        return cls(local, np.zeros((rows, width, width)), np.zeros((rows, width)), np.zeros(rows),
-                   np.zeros(rows))
-
-    def add(self, other: Equations) -> None:
-        """Add the sums of other samples in place."""
-        for mine, others in zip(self._all(), other._all()):
-            mine += others
-
-    def minus(self, other: Equations) -> Equations:
-        """The sums without those of some samples."""
-        return Equations(self.local,
-                         *(mine - others for mine, others in zip(self._all(), other._all())))
-
-    def _all(self) -> tuple[Array, ...]:
-        return self.WW, self.Wy, self.yy, self.count
-
-
-class Conditions(NamedTuple):
-    """Which equations of a recording count, and how; found from samples of all of it.
-
-    Attributes
-    ----------
-    threshold : (nv,) ndarray
-        Speeds below which a joint counts as at rest [rad/s, m/s].
-    measured : (nv,) ndarray of bool
-        Whether the efforts are measured; true for a base.
-    nearest : int
-        Samples that are closer to a reversal, by number of samples, do not count.
-    scale : (nv,) ndarray
-        The noise of each row, for the elimination of contact forces.
-    """
-
-    threshold: Array
-    measured: np.ndarray
-    nearest: int
-    scale: Array
-
-
-class Recording:
+class TorqueEquations:
     """Samples, and the equations that they contribute.
 
-    Parameters
-    ----------
-    unknowns : Unknowns
-    samples : Samples
-    rows : (n,) ndarray of int
-        Indices of the samples to use, in ascending order.
-    stribeck : (nv,) ndarray
-        Velocity at which this friction has decreased to a third [rad/s, m/s].
-    threads : int
-    progress : callable
-        Called with the fraction of the estimation that is done, and what is being done.
-    contact_dimension : int
-        3: contacts transmit forces; 6: also moments.
-    conditions : Conditions, optional
-        Those of the recording that these samples are a part of.
+    ``rows`` are the indices of the samples to use, ascending; ``stribeck`` (nv,) is the velocity at
+    which this friction has decreased to a third [rad/s, m/s]; contacts of dimension 3 transmit
+    forces, of 6 also moments. Conditions are those of the recording that the samples are from.
     """
 
     def __init__(self, unknowns: Unknowns, samples: Samples, rows: np.ndarray,
                  stribeck: Array, threads: int, progress: Progress,
-                 contact_dimension: int, conditions: Conditions | None = None) -> None:
+                 contact_dimension: int, conditions: ne.Conditions | None = None) -> None:
         self._unknowns, self._samples, self._rows = unknowns, samples, rows
         self._stribeck, self._threads, self._progress = stribeck, threads, progress
         self._model = copy.copy(unknowns.model)
@@ -147,15 +60,15 @@ class Recording:
         self._has_friction = bool(unknowns.active[unknowns.bodies + self._model.nv:].any())
         self._dimension = contact_dimension
         self.conditions = conditions or self._own_conditions()
-        self._distance = distances(samples.v, self.conditions.threshold,
+        self._distance = ne.distances(samples.v, self.conditions.threshold,
                                    np.flatnonzero(self._actuated & self._has_friction))
         self._drop_near_reversals()
-        self._local = columns(unknowns, bool(samples.contacts))
+        self._local = ne.columns(unknowns, bool(samples.contacts))
 
-    def _own_conditions(self) -> Conditions:
+    def _own_conditions(self) -> ne.Conditions:
         """Those of the samples, before it is known how far reversals matter."""
         threshold = np.where(self._actuated, _AT_REST * _fastest(self._samples), 0.0)
-        return Conditions(threshold, is_measured(self._samples) | ~self._actuated, 0,
+        return ne.Conditions(threshold, is_measured(self._samples) | ~self._actuated, 0,
                           self._torque_scale() if self._samples.contacts else np.ones(self.nv))
 
     def _drop_near_reversals(self) -> None:
@@ -182,19 +95,19 @@ class Recording:
         """Names of the frames whose contact forces are eliminated."""
         return self._samples.contacts
 
-    def of_all(self) -> Recording:
+    def of_all(self) -> TorqueEquations:
         """The same for all samples, but for those near reversals that are left out here."""
-        every = copy.copy(self)         # which shares the model
-        every._rows = np.arange(len(self._samples), dtype=np.int32)
-        return every
+        equations = copy.copy(self)     # which shares the model
+        equations._rows = np.arange(len(self._samples), dtype=np.int32)
+        return equations
 
     def features(self, samples: Samples) -> Array:
         """The columns of each row for armature and friction, (B, nv, 5); zeros for base joints."""
-        found = np.empty((len(samples), self._model.nv, len(FEATURES)))
+        features = np.empty((len(samples), self._model.nv, len(FEATURES)))
         for n, column in enumerate(self._columns(samples)):
-            found[..., n] = column
-        found[:, ~self._actuated] = 0.0
-        return found
+            features[..., n] = column
+        features[:, ~self._actuated] = 0.0
+        return features
 
     def _columns(self, samples: Samples) -> tuple[Array | float, ...]:
         """What each of ``FEATURES`` multiplies, (B, nv)."""
@@ -225,41 +138,41 @@ class Recording:
         bodies = self._unknowns.bodies
         self._inertias[:] = parameters[:bodies].reshape(-1, 10)
         own = parameters[bodies:].reshape(len(FEATURES), self.nv) * self._actuated
-        found = rnea(self._model, self._data, samples.q, samples.v, samples.a, samples.f_ext,
-                     threads=self._threads)
+        torques = rnea(self._model, self._data, samples.q, samples.v, samples.a, samples.f_ext,
+                       threads=self._threads)
         for column, numbers in zip(self._columns(samples), own):
             if numbers.any():
-                found += column * numbers
-        return found
+                torques += column * numbers
+        return torques
 
     def residuals(self, samples: Samples, parameters: Array) -> tuple[Array, Array | float]:
         """Measured minus modeled torques, and the part of the noise that is left in them.
 
         What unknown contact forces can explain is eliminated, and with it some of the noise.
         """
-        found = samples.tau - self.torques(samples, parameters)
+        r = samples.tau - self.torques(samples, parameters)
         if not samples.contacts:
-            return found, 1.0
+            return r, 1.0
         E = self._eliminations(samples)
-        return np.einsum("bij,bj->bi", E, found), _left(E)
+        return np.einsum("bij,bj->bi", E, r), _left(E)
 
     # -- sums over the recording
 
-    def equations(self, start: float, stop: float) -> Equations:
-        """The normal equations; progress goes from start to stop."""
-        sums = Equations.nothing(self._local)
+    def sums(self, start: float, stop: float) -> ne.Equations:
+        """The normal equations; progress goes from ``start`` to ``stop``."""
+        sums = ne.Equations.nothing(self._local)
         for done, samples in self._parts(_SUMMED):
             sums.add(self._of(samples, self.weights(samples)))
             self._progress(start + done * (stop - start), "equations")
         return sums
 
-    def excess(self, parameters: Array, limit: Array) -> tuple[Equations, int, int]:
+    def excess(self, parameters: Array, limit: Array) -> tuple[ne.Equations, int, int]:
         """What residuals above the limit of their row contribute too much.
 
         Also returns their number, and that of all residuals that count.
         """
-        sums, outliers, rows, first = Equations.nothing(self._local), 0, 0, 0
-        found: list[np.ndarray] = []
+        sums, outliers, rows, first = ne.Equations.nothing(self._local), 0, 0, 0
+        indices: list[np.ndarray] = []
         excesses: list[Array] = []
         for _, samples in self._parts():
             r, left = self.residuals(samples, parameters)
@@ -268,24 +181,24 @@ class Recording:
             weights *= 1.0 - np.minimum(1.0, limit * left / np.maximum(np.abs(r), 1e-300))
             outliers += int((weights > 0.0).sum())
             some = np.flatnonzero(weights.any(axis=1))
-            found.append(self._rows[first + some])
+            indices.append(self._rows[first + some])
             excesses.append(weights[some])
             first += len(samples)
-            if sum(map(len, found)) > _SUMMED or first >= self.size:
-                sums.add(self._of(self._samples.take(np.concatenate(found)),
+            if sum(map(len, indices)) > _SUMMED or first >= self.size:
+                sums.add(self._of(self._samples.take(np.concatenate(indices)),
                                   np.concatenate(excesses)))
-                found, excesses = [], []
+                indices, excesses = [], []
         return sums, outliers, rows
 
     def scores(self, parameters: Array, limit: Array, noise: Array, length: int) -> Array:
         """Gradients of the cost, summed over blocks of ``length`` samples: (blocks, p)."""
-        found = []
+        scores = []
         for done, samples in self._parts():
             starts = np.arange(0, len(samples), length)    # as in block_sizes
-            found.append(np.hstack([np.add.reduceat(each, starts) for each in self._gradients(
-                samples, parameters, limit, noise)]))
+            scores.append(np.hstack([np.add.reduceat(gradients, starts) for gradients in
+                                     self._gradients(samples, parameters, limit, noise)]))
             self._progress(0.75 + 0.25 * done, "intervals")
-        return np.concatenate(found)
+        return np.concatenate(scores)
 
     def _gradients(self, samples: Samples, parameters: Array, limit: Array,
                    noise: Array) -> tuple[Array, Array]:
@@ -299,7 +212,7 @@ class Recording:
             r = np.einsum("bji,bj->bi", E, r)
         else:
             r = np.clip(r, -limit, limit) * weights
-        bodies = joint_torque_regressor_product(
+        bodies = algorithms.joint_torque_regressor_product(
             self._model, self._data, samples.q, samples.v, samples.a, r, threads=self._threads)
         return bodies, np.einsum("bkf,bk->bfk", self.features(samples), r).reshape(len(r), -1)
 
@@ -312,15 +225,15 @@ class Recording:
         if sigma is None or not sigma.any():
             return total
         samples = self._samples.take(self._some(_NOISY))
-        for share, each in zip((0.5, 0.5, -1.0),
-                               (*with_noise(self._model, samples, sigma), samples)):
-            total += share * np.concatenate([part.sum(axis=0) for part in self._gradients(
-                each, parameters, limit, noise)])
+        for share, moved in zip((0.5, 0.5, -1.0),
+                                (*ne.with_noise(self._model, samples, sigma), samples)):
+            total += share * np.concatenate([gradients.sum(axis=0) for gradients in
+                                             self._gradients(moved, parameters, limit, noise)])
         return total * (self.size / len(samples))
 
     def block_sizes(self, length: int) -> Array:
         """Number of samples of each block of ``scores``."""
-        parts = [min(PART, self.size - first) for first in range(0, self.size, PART)]
+        parts = [min(BLOCK, self.size - first) for first in range(0, self.size, BLOCK)]
         return np.array([min(length, part - start) for part in parts
                          for start in range(0, part, length)], float)
 
@@ -339,16 +252,16 @@ class Recording:
         Residuals of rows without weight are NaN, such as those whose friction is unknown. Where
         contact forces are eliminated, residuals are as large as if their noise were complete.
         """
-        for first in range(0, len(rows), PART):
-            samples = self._samples.take(rows[first:first + PART])
+        for first in range(0, len(rows), BLOCK):
+            samples = self._samples.take(rows[first:first + BLOCK])
             known = self.weights(samples) > 0.0
-            found = [samples.tau]
-            for each in parameters:
-                r, left = self.residuals(samples, each)
-                found.append(np.where(known & (left > _LITTLE), r / left, np.nan))
-            yield found
+            columns = [samples.tau]
+            for one in parameters:
+                r, left = self.residuals(samples, one)
+                columns.append(np.where(known & (left > _LITTLE), r / left, np.nan))
+            yield columns
 
-    def _parts(self, size: int = PART) -> Iterator[tuple[float, Samples]]:
+    def _parts(self, size: int = BLOCK) -> Iterator[tuple[float, Samples]]:
         """Some samples at a time, and the fraction that they complete."""
         for first in range(0, self.size, size):
             samples = self._samples.take(self._rows[first:first + size])
@@ -358,24 +271,24 @@ class Recording:
         """Indices of about this many samples."""
         return self._rows[::1 + self.size // count]
 
-    def _of(self, samples: Samples, weights: Array) -> Equations:
+    def _of(self, samples: Samples, weights: Array) -> ne.Equations:
         if not len(samples):
-            return Equations.nothing(self._local)
+            return ne.Equations.nothing(self._local)
         if samples.contacts:
             return self._without_contact_forces(samples, weights)
-        WW, Wy, yy = normal_equations(
+        WW, Wy, yy = algorithms.normal_equations(
             self._model, self._data, samples.q, samples.v, samples.a, self._known(samples),
             self.features(samples), weights, threads=self._threads)
-        return Equations(self._local, WW, Wy, yy, weights.sum(axis=0))
+        return ne.Equations(self._local, WW, Wy, yy, weights.sum(axis=0))
 
-    def _without_contact_forces(self, samples: Samples, weights: Array) -> Equations:
+    def _without_contact_forces(self, samples: Samples, weights: Array) -> ne.Equations:
         """The equations multiplied by matrices that eliminate the contact forces."""
-        sums = Equations.nothing(self._local)
+        sums = ne.Equations.nothing(self._local)
         for first in range(0, len(samples), _DENSE):
             part, w = samples.take(slice(first, first + _DENSE)), weights[first:first + _DENSE]
             E = self._eliminations(part)
-            bodies = joint_torque_regressor(self._model, self._data, part.q, part.v, part.a,
-                                            threads=self._threads)
+            bodies = algorithms.joint_torque_regressor(
+                self._model, self._data, part.q, part.v, part.a, threads=self._threads)
             W = E @ np.concatenate([bodies, in_columns(self.features(part))], axis=2)
             y = np.einsum("bij,bj->bi", E, self._known(part))
             for k in range(self._model.nv):
@@ -394,7 +307,7 @@ class Recording:
         of torques divided by their noise.
         """
         axes = ReferenceFrame.LOCAL_WORLD_ALIGNED
-        J = np.stack([frame_jacobian(self._model, self._data, samples.q, frame, axes)
+        J = np.stack([algorithms.frame_jacobian(self._model, self._data, samples.q, frame, axes)
                       for frame in samples.contacts], axis=1)[:, :, :self._dimension]
         if samples.in_contact is not None:
             J *= samples.in_contact[:, :, None, None]
@@ -419,12 +332,12 @@ class Recording:
         r = np.where(self.weights(samples) > 0.0, np.abs(r / left), np.nan)
         r = r[:, np.isfinite(r).any(axis=0)]
         counted = np.isfinite(r).any(axis=1)
-        if counted.sum() < 10 * FEWEST:
+        if counted.sum() < 10 * ne.FEWEST:
             return False
         r, distance = r[counted], distance[counted]
         typical = np.maximum(np.nanmedian(r, axis=0), 1e-300)
         squares = np.nanmean(np.minimum(r / typical, _CLIPPED) ** 2, axis=1)
-        nearest = settled(distance, squares)
+        nearest = ne.settled(distance, squares)
         if nearest == 0:
             return False
         step = float(np.median(np.diff(self._samples.time[:1000])))
@@ -444,12 +357,12 @@ class Recording:
 
         That many samples say as much about the parameters as one whose noise is independent.
         """
-        found, length = [], min(PART, 1 << (self.size // _STRETCHES).bit_length() - 1)
+        sums, length = [], min(BLOCK, 1 << (self.size // _STRETCHES).bit_length() - 1)
         for first in np.linspace(0, self.size - length, _STRETCHES).astype(int):
             samples = self._samples.take(self._rows[first:first + length])
             r = self.residuals(samples, parameters)[0] * (self.weights(samples) > 0.0)
-            found.append([_correlated(x) for x in r.T])
-        return np.median(found, axis=0)
+            sums.append([_correlated(x) for x in r.T])
+        return np.median(sums, axis=0)
 
     def _torque_scale(self) -> Array:
         """RMS torques of each row, as the description has them."""
@@ -466,13 +379,6 @@ class Recording:
         free = rnea(self._model, self._data, *state, threads=self._threads)
         forced = rnea(self._model, self._data, *state, samples.f_ext, threads=self._threads)
         return samples.tau + (free - forced)
-
-
-def columns(unknowns: Unknowns, are_combined: bool) -> np.ndarray:
-    """The columns of each row, (nv, c): all of them where contact forces are eliminated."""
-    if not are_combined:
-        return unknowns.local
-    return np.tile(np.arange(len(unknowns)), (unknowns.model.nv, 1))
 
 
 def _left(eliminations: Array) -> Array:

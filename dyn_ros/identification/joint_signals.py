@@ -21,8 +21,8 @@ _QUATERNION = {"floating": 3, "spherical": 0}   # kind -> its index among the nu
 _ANGLE = {"continuous": 0, "planar": 2}         # kind -> index of an angle without limits
 
 
-class Coordinates(NamedTuple):
-    """The numbers of a joint in q and in v."""
+class JointSlices(NamedTuple):
+    """Where the numbers of a joint are in q and in v."""
 
     name: str
     kind: str
@@ -30,17 +30,17 @@ class Coordinates(NamedTuple):
     v: slice
 
 
-def coordinates(model: Model) -> Iterator[Coordinates]:
-    """Return the numbers of all joints but mimic joints."""
+def joint_slices(model: Model) -> Iterator[JointSlices]:
+    """Those of all joints but mimic joints."""
     for joint, q, nq, v, nv in zip(model.tree.joints, model.idx_q, model.nqs, model.idx_v,
                                    model.nvs):
         if nv:
-            yield Coordinates(joint.name, joint.kind, slice(q, q + nq), slice(v, v + nv))
+            yield JointSlices(joint.name, joint.kind, slice(q, q + nq), slice(v, v + nv))
 
 
 def make_continuous(model: Model, q: Array) -> None:
     """Remove jumps by full turns and by changes of sign from q (B, nq), in place."""
-    for joint in coordinates(model):
+    for joint in joint_slices(model):
         if joint.kind in _ANGLE:
             angle = q[:, joint.q.start + _ANGLE[joint.kind]]
             angle[:] = np.unwrap(angle)
@@ -51,21 +51,9 @@ def make_continuous(model: Model, q: Array) -> None:
 
 
 def velocities(kind: str, rates: list[Array]) -> tuple[Array, Array, Array]:
-    """Velocity and acceleration of a joint from the rates of its coordinates.
+    """q (n, count), v and a (n, columns) of a joint in its frame, from filtered q, dq/dt, d2q/dt2.
 
-    Parameters
-    ----------
-    kind : str
-        Of the joint.
-    rates : list of three (n, count) ndarray
-        Filtered coordinates, their first and their second derivatives.
-
-    Returns
-    -------
-    q : (n, count) ndarray
-        With quaternions of length 1.
-    v, a : (n, columns) ndarray
-        In the joint's frame.
+    Quaternions of the result have length 1.
     """
     q, dq, ddq = rates
     if kind not in ("floating", "planar", "spherical"):

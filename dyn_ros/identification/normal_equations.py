@@ -1,0 +1,128 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Sums of torque equations, and which samples count in them."""
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..engine.kernel.types import Array
+from ..engine.model import Model
+from .samples import Samples
+from .unknowns import Unknowns
+
+FEWEST = 30             # residuals for a mean
+_FAR = 32767            # samples: a reversal farther away does not matter
+_BLOCK = 4096           # samples that are processed at a time
+
+
+@dataclasses.dataclass(frozen=True)
+class Equations:
+    """Sums over samples, for each row k of the model.
+
+    With the parameters x of the row's columns, the weighted sum of squared residuals is
+    yy - 2 Wy.x + x.WW.x.
+    """
+
+    local: np.ndarray       # (nv, c), the columns of each row: see ``columns``
+    WW: Array               # (nv, c, c)
+    Wy: Array               # (nv, c)
+    yy: Array               # (nv,)
+    count: Array            # (nv,), sum of the weights
+
+    @classmethod
+    def nothing(cls, local: np.ndarray) -> Equations:
+        """The sums of no samples."""
+        rows, width = local.shape
+        return cls(local, np.zeros((rows, width, width)), np.zeros((rows, width)), np.zeros(rows),
+                   np.zeros(rows))
+
+    def add(self, other: Equations) -> None:
+        """Add the sums of other samples in place."""
+        for mine, others in zip(self._all(), other._all()):
+            mine += others
+
+    def minus(self, other: Equations) -> Equations:
+        """The sums without those of some samples."""
+        return Equations(self.local,
+                         *(mine - others for mine, others in zip(self._all(), other._all())))
+
+    def _all(self) -> tuple[Array, ...]:
+        return self.WW, self.Wy, self.yy, self.count
+
+
+class Conditions(NamedTuple):
+    """Which equations of a recording count, and how; found from samples of all of it."""
+
+    threshold: Array        # (nv,), speeds below which a joint counts as at rest [rad/s, m/s]
+    measured: np.ndarray    # (nv,), whether the efforts are measured; true for a base
+    nearest: int            # samples that are closer to a reversal do not count
+    scale: Array            # (nv,), noise of the rows, for the elimination of contact forces
+
+
+def columns(unknowns: Unknowns, are_combined: bool) -> np.ndarray:
+    """The columns of each row, (nv, c): those of all bodies and five features of its own.
+
+    All columns where contact forces are eliminated, which combines rows.
+    """
+    if not are_combined:
+        return unknowns.local
+    return np.tile(np.arange(len(unknowns)), (unknowns.model.nv, 1))
+
+
+# --- near reversals
+
+def distances(v: Array, threshold: Array, joints: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Number of samples to the closest one in which some joint starts, stops or turns, (B,).
+
+    v is (B, nv); slower than ``threshold`` (nv,), a joint counts as at rest.
+    """
+    count = len(v)
+    distance = np.full(count, _FAR, np.int16)
+    changes = np.zeros(count, bool)
+    for k in joints:
+        for moves in (v[:, k] > threshold[k], v[:, k] < -threshold[k]):
+            changes[1:] |= moves[1:] != moves[:-1]
+    turns = np.flatnonzero(changes)
+    for first in range(0, count if len(turns) else 0, _BLOCK):
+        rows = np.arange(first, min(first + _BLOCK, count))
+        after = turns[np.minimum(np.searchsorted(turns, rows), len(turns) - 1)]
+        before = turns[np.maximum(np.searchsorted(turns, rows, "right") - 1, 0)]
+        distance[rows] = np.minimum(np.minimum(np.abs(after - rows), np.abs(rows - before)), _FAR)
+    return distance
+
+
+def settled(distance: np.ndarray, squares: Array) -> int:
+    """The distance from reversals beyond which squared residuals are as small as elsewhere."""
+    half = int(np.median(distance))
+    level = squares[distance >= half].mean()
+    edges = np.unique(np.append((1.3 ** np.arange(40)).astype(int), half))
+    for high, low in itertools.pairwise(edges[edges <= half][::-1]):
+        near = squares[(distance >= low) & (distance < high)]
+        error = near.std() / np.sqrt(len(near)) if len(near) >= FEWEST else np.inf
+        if len(near) >= FEWEST and near.mean() > 1.1 * level + 4.0 * error:
+            return int(high)
+    return 0
+
+
+# --- noise of the motion
+
+def with_noise(model: Model, samples: Samples, sigma: Array) -> tuple[Samples, Samples]:
+    """Samples with noise added to their motion, as their filter leaves it, and with it subtracted.
+
+    ``sigma`` is as ``Samples.motion_noise``; the noise of each sample is independent.
+    """
+    dq, dv, da = np.random.default_rng(0).standard_normal((3, len(samples), model.nv))
+    # the second derivative of a stationary signal is correlated with it: E[q ddq] = -E[dq^2]
+    product = sigma[0] * sigma[2]
+    common = np.where(product > 0.0, sigma[1] ** 2 / np.where(product > 0.0, product, 1.0), 0.0)
+    da = np.sqrt(np.maximum(1.0 - common ** 2, 0.0)) * da - common * dq
+    dq, dv, da = dq * sigma[0], dv * sigma[1], da * sigma[2]
+    more, less = (dataclasses.replace(
+        samples, q=model.integrate(samples.q, sign * dq), v=samples.v + sign * dv,
+        a=samples.a + sign * da) for sign in (1.0, -1.0))
+    return more, less

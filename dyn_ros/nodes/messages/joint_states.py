@@ -1,0 +1,63 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Serialized JointStates as arrays of numbers, without rclpy's conversion."""
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from sensor_msgs.msg import JointState
+
+from ...cdr.definition import DTYPES, definition_of
+from ...cdr.layout import PLAIN, STAMP
+from ...cdr.reader import Layout, Reader
+from ...engine.kernel.types import Array
+from .serialized import deserialized
+
+_NUMBERS = "position", "velocity", "effort"
+_VARYING = frozenset(("header.stamp", *_NUMBERS))
+
+
+class JointStateFields(NamedTuple):
+    """What a JointState contains: the stamp [ns], and arrays of any length, as received."""
+
+    stamp: int
+    name: tuple[str, ...]
+    position: Array
+    velocity: Array
+    effort: Array
+
+
+def joint_state_reader() -> Reader[JointStateFields]:
+    """Reads serialized sensor_msgs/JointState; a ValueError if the bytes are not a JointState."""
+    return Reader(_deserialized, _Layout, _same)
+
+
+class _Layout(Layout[JointStateFields]):
+    def __init__(self, data: bytes, fields: JointStateFields) -> None:
+        super().__init__(definition_of(JointState), data, _VARYING)
+        self._name = fields.name
+        self._stamp = len(PLAIN) + self.items["header.stamp"].start
+        self._parts = [self.items[name].part for name in _NUMBERS]
+
+    def read(self, data: bytes) -> JointStateFields:
+        sec, nanosec = STAMP.unpack_from(data, self._stamp)
+        body = data[len(PLAIN):]        # a copy: doubles are aligned
+        numbers = np.frombuffer(body, DTYPES["float64"], len(body) // 8)
+        position, velocity, effort = (numbers[part] for part in self._parts)
+        return JointStateFields(
+            sec * 1_000_000_000 + nanosec, self._name, position, velocity, effort)
+
+
+def _deserialized(data: bytes) -> JointStateFields:
+    message = deserialized(data, JointState)
+    stamp = message.header.stamp
+    return JointStateFields(
+        stamp.sec * 1_000_000_000 + stamp.nanosec, tuple(message.name),
+        *(np.array(getattr(message, name)) for name in _NUMBERS))
+
+
+def _same(ours: JointStateFields, theirs: JointStateFields) -> bool:
+    """Whether two messages have the same stamp and numbers; NaN is equal to itself."""
+    return ours.stamp == theirs.stamp and all(
+        a.tobytes() == b.tobytes() for a, b in zip(ours[2:], theirs[2:]))
