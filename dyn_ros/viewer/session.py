@@ -30,8 +30,8 @@ from .scene.floor import Floor, light_simply
 from .scene.handle import PushHandle
 from .scene.markers import Drawing
 from .scene.scene import RobotScene, rotation_matrix
-from .scene.touch import PAYLOAD, Touch, payload
 from .timeline import Timeline
+from .touch import PAYLOAD, Touch, payload
 
 if TYPE_CHECKING:
     import viser
@@ -54,20 +54,16 @@ class Session:
 
     Parameters
     ----------
-    host : str
     port : int
         The first port to try, or 0 for any free port.
-    actor : Actor
     settings : Settings, optional
         They may be changed later; plays, hangs, pushes, curves, plot_seconds and mesh_paths
         apply to the next robot.
 
     Attributes
     ----------
-    server : dyn_ros.viewer.page.page.Server
     address : str
         Address of the page.
-    settings : Settings
     drawing : Drawing
         The markers.
     robot, panel, touch

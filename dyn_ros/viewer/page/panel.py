@@ -39,7 +39,6 @@ class Unit(NamedTuple):
 
     Attributes
     ----------
-    name : str
     per_si : float
         How many of it are one rad or one m.
     decimals, mark_decimals : int
@@ -65,7 +64,6 @@ class Panel:
 
     Parameters
     ----------
-    server : dyn_ros.viewer.page.page.Server
     name : str
         Name of the robot.
     joints : list of dyn_ros.engine.model.urdf.Joint

@@ -40,10 +40,8 @@ class PushHandle:
 
     Parameters
     ----------
-    robot : RobotScene
     gui : viser.GuiApi
         Of the same page.
-    link : str
     scale : float
         Force per displacement [N/m]; may be changed later.
     invites : bool
@@ -51,7 +49,6 @@ class PushHandle:
 
     Attributes
     ----------
-    link : str
     rest : (3,) ndarray
         Where the grip rests, in the link.
     force : (3,) ndarray

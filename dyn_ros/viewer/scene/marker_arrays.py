@@ -51,7 +51,6 @@ class MarkerArrays:
 
     Parameters
     ----------
-    look : Look
     type : int
         Constant of `Marker`: SPHERE, CUBE, CYLINDER, ARROW or LINE_STRIP.
     part : str, optional
@@ -222,7 +221,6 @@ class JointArrows:
 
     Parameters
     ----------
-    model : Model
     look : Look
         Its scale is the radius, and the length of a straight arrow.
 
@@ -271,7 +269,6 @@ class _Axes:
 
     Attributes
     ----------
-    ids : list of int
     rows : (n,) ndarray
         The places of these joints among all that have arrows.
     """

@@ -22,35 +22,17 @@ from numpy.typing import NDArray
 
 from ...engine.kernel.plain import algebra as al
 from ...engine.kernel.types import Array
+from . import marker_arrays, visuals
 from .kinds import BY_FAMILY, is_shown_at_first
-from .marker_arrays import (
-    ADD,
-    ARROW,
-    CUBE,
-    CUBE_LIST,
-    CYLINDER,
-    DELETE,
-    DELETEALL,
-    LINE_LIST,
-    LINE_STRIP,
-    MESH_RESOURCE,
-    POINTS,
-    SPHERE,
-    SPHERE_LIST,
-    TEXT_VIEW_FACING,
-    TRIANGLE_LIST,
-    PlainMarker,
-    plain_marker,
-)
 from .scene import wxyz
-from .visuals import Folders, MeshError, Shape, find_mesh, load_mesh
 
 if TYPE_CHECKING:
     import viser
     from visualization_msgs.msg import Marker, MarkerArray
 
-SOLIDS = {CUBE: "cube", SPHERE: "sphere", CYLINDER: "cylinder",
-          CUBE_LIST: "cube", SPHERE_LIST: "sphere", POINTS: "cube"}
+SOLIDS = {marker_arrays.CUBE: "cube", marker_arrays.SPHERE: "sphere",
+          marker_arrays.CYLINDER: "cylinder", marker_arrays.CUBE_LIST: "cube",
+          marker_arrays.SPHERE_LIST: "sphere", marker_arrays.POINTS: "cube"}
 SHAPE = 1e-3        # smaller changes of a shape are not sent [m]
 SHADE = 3           # smaller changes of a color are not sent; of 255
 MOST_IDLE = 100     # nodes that are kept without markers
@@ -77,7 +59,6 @@ class NodeKey(NamedTuple):
 
     Attributes
     ----------
-    topic, namespace : str
     parent : str
         Name of the scene node of the markers' frame.
     style : tuple of (str or float)
@@ -115,12 +96,11 @@ class Drawing:
 
     Parameters
     ----------
-    scene : viser.SceneApi
     folders : sequence of path-like
         Folders to search for meshes, see `find_mesh`.
     """
 
-    def __init__(self, scene: viser.SceneApi, folders: Folders = ()) -> None:
+    def __init__(self, scene: viser.SceneApi, folders: visuals.Folders = ()) -> None:
         self._scene, self._folders = scene, folders
         self._received: dict[MarkerKey, _Received] = {}
         self._node_keys: dict[MarkerKey, NodeKey] = {}      # of those that are not hidden
@@ -141,8 +121,6 @@ class Drawing:
 
         Parameters
         ----------
-        topic : str
-        array : visualization_msgs.msg.MarkerArray
         frames : callable(str)
             Returns the name of the scene node of a frame_id, or raises a ValueError.
         now : float
@@ -155,15 +133,15 @@ class Drawing:
         """
         for marker in array.markers:
             key = topic, marker.ns, marker.id
-            if marker.action == ADD:
+            if marker.action == marker_arrays.ADD:
                 lifetime = marker.lifetime.sec + 1e-9 * marker.lifetime.nanosec
                 self._received[key] = _Received(
                     marker, frames, now + lifetime if lifetime > 0.0 else math.inf)
                 if self.families.setdefault(family(key), is_shown_at_first(family(key)[1])):
                     self._place(key)
-            elif marker.action == DELETE:
+            elif marker.action == marker_arrays.DELETE:
                 self._delete(key)
-            elif marker.action == DELETEALL:
+            elif marker.action == marker_arrays.DELETEALL:
                 self.clear(topic)
             else:
                 self._problems.append(f"{_named(key)}: unknown action {marker.action}")
@@ -234,7 +212,7 @@ class Drawing:
         for at in self._changed:
             try:
                 self._draw(self._nodes[at], visible=at.topic not in self._late)
-            except MeshError as error:
+            except visuals.MeshError as error:
                 problems.append(f"marker {at.namespace} of {at.topic}: {error}")
             if not self._nodes[at].markers and not self._nodes[at].lasts:
                 del self._nodes[at]
@@ -349,12 +327,12 @@ def _perpendicular(z: Array) -> Array:
     return found
 
 
-def read(marker: Marker | PlainMarker) -> Look:
+def read(marker: Marker | marker_arrays.PlainMarker) -> Look:
     """Return the `Look` of a marker; raise a `MarkerError` if it cannot be shown."""
     if marker.type not in READERS:
         raise MarkerError(f"unknown type {marker.type}")
-    if not isinstance(marker, PlainMarker):
-        marker = plain_marker(marker)
+    if not isinstance(marker, marker_arrays.PlainMarker):
+        marker = marker_arrays.plain_marker(marker)
     numbers, points, colors = marker.numbers, marker.points, marker.colors
     R = _rotation(*numbers[3:7].tolist())
     for what, values in (("a number", numbers), ("a point", points), ("a color", colors)):
@@ -381,15 +359,15 @@ def _rotation(x: float, y: float, z: float, w: float) -> Array:
 # colors (n, 4)
 
 
-def _solid(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
-           colors: Array) -> Look:
+def _solid(marker: marker_arrays.PlainMarker, position: Array, R: Array, scale: Array,
+           points: Array, colors: Array) -> Look:
     return Look(SOLIDS[marker.type], centers=position[None], axes=R[None], widths=scale[None],
                 colors=colors[:1])
 
 
-def _solids(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
-            colors: Array) -> Look:
-    if marker.type == POINTS:
+def _solids(marker: marker_arrays.PlainMarker, position: Array, R: Array, scale: Array,
+            points: Array, colors: Array) -> Look:
+    if marker.type == marker_arrays.POINTS:
         scale = np.array([scale[0], scale[1], min(scale[:2])])
     n = len(points)
     return Look(SOLIDS[marker.type], centers=points @ R.T + position,
@@ -397,8 +375,8 @@ def _solids(marker: PlainMarker, position: Array, R: Array, scale: Array, points
                 colors=colors[:n])
 
 
-def _arrow(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
-           colors: Array) -> Look:
+def _arrow(marker: marker_arrays.PlainMarker, position: Array, R: Array, scale: Array,
+           points: Array, colors: Array) -> Look:
     if len(points):
         if len(points) != 2:
             raise MarkerError(f"an arrow has no points or two, but got {len(points)}")
@@ -412,13 +390,13 @@ def _arrow(marker: PlainMarker, position: Array, R: Array, scale: Array, points:
                 colors=colors[:1], shaft=shaft, head=head, length=length)
 
 
-def _strip(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
-           colors: Array) -> Look:
+def _strip(marker: marker_arrays.PlainMarker, position: Array, R: Array, scale: Array,
+           points: Array, colors: Array) -> Look:
     return _lines(np.stack([points[:-1], points[1:]], axis=1),
                   np.stack([colors[:-1], colors[1:]], axis=1), position, R, scale)
 
 
-def _list(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
+def _list(marker: marker_arrays.PlainMarker, position: Array, R: Array, scale: Array, points: Array,
           colors: Array) -> Look:
     if len(points) % 2:
         raise MarkerError(f"a line list has an even number of points, but got {len(points)}")
@@ -431,35 +409,39 @@ def _lines(ends: Array, colors: Array, position: Array, R: Array, scale: Array) 
                 width=float(scale[0]))
 
 
-def _text(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
+def _text(marker: marker_arrays.PlainMarker, position: Array, R: Array, scale: Array, points: Array,
           colors: Array) -> Look:
     return Look("text", alone=True, text=marker.text, position=position, height=float(scale[2]))
 
 
-def _triangles(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
-               colors: Array) -> Look:
+def _triangles(marker: marker_arrays.PlainMarker, position: Array, R: Array, scale: Array,
+               points: Array, colors: Array) -> Look:
     if len(points) % 3:
         raise MarkerError(f"a triangle list has 3 points per triangle, but got {len(points)}")
     return Look("triangles", alone=True, vertices=(points * scale) @ R.T + position,
                 colors=colors[:len(points)])
 
 
-def _mesh(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
+def _mesh(marker: marker_arrays.PlainMarker, position: Array, R: Array, scale: Array, points: Array,
           colors: Array) -> Look:
-    shape = Shape("mesh", np.eye(4), tuple(scale.tolist()), tuple(colors[0].tolist()),
-                  marker.mesh_resource)
+    shape = visuals.Shape("mesh", np.eye(4), tuple(scale.tolist()), tuple(colors[0].tolist()),
+                          marker.mesh_resource)
     return Look("mesh", alone=True, shape=shape, turn=wxyz(R), position=position)
 
 
-READERS = {ARROW: _arrow, CUBE: _solid, SPHERE: _solid, CYLINDER: _solid, LINE_STRIP: _strip,
-           LINE_LIST: _list, CUBE_LIST: _solids, SPHERE_LIST: _solids, POINTS: _solids,
-           TEXT_VIEW_FACING: _text, MESH_RESOURCE: _mesh, TRIANGLE_LIST: _triangles}
+READERS = {marker_arrays.ARROW: _arrow, marker_arrays.CUBE: _solid, marker_arrays.SPHERE: _solid,
+           marker_arrays.CYLINDER: _solid, marker_arrays.LINE_STRIP: _strip,
+           marker_arrays.LINE_LIST: _list, marker_arrays.CUBE_LIST: _solids,
+           marker_arrays.SPHERE_LIST: _solids, marker_arrays.POINTS: _solids,
+           marker_arrays.TEXT_VIEW_FACING: _text, marker_arrays.MESH_RESOURCE: _mesh,
+           marker_arrays.TRIANGLE_LIST: _triangles}
 
 
 # Drawing: a node is added the first time; later, its values are set
 
 
-def _draw_solids(scene: viser.SceneApi, node: Node, values: Values, folders: Folders) -> None:
+def _draw_solids(scene: viser.SceneApi, node: Node, values: Values,
+                 folders: visuals.Folders) -> None:
     colors = values["colors"]
     given = {"batched_wxyzs": wxyz(values["axes"]),
              "batched_positions": values["centers"], "batched_scales": values["widths"],
@@ -471,7 +453,8 @@ def _draw_solids(scene: viser.SceneApi, node: Node, values: Values, folders: Fol
             cast_shadow=False, receive_shadow=False, **given)
 
 
-def _draw_arrows(scene: viser.SceneApi, node: Node, values: Values, folders: Folders) -> None:
+def _draw_arrows(scene: viser.SceneApi, node: Node, values: Values,
+                 folders: visuals.Folders) -> None:
     given = {"points": values["ends"], "colors": _bytes(values["colors"])}
     if not _set(node, given, len(values["ends"])):
         node.handle = scene.add_arrows(
@@ -479,19 +462,21 @@ def _draw_arrows(scene: viser.SceneApi, node: Node, values: Values, folders: Fol
             head_radius=0.5 * values["head"], head_length=values["length"])
 
 
-def _draw_lines(scene: viser.SceneApi, node: Node, values: Values, folders: Folders) -> None:
+def _draw_lines(scene: viser.SceneApi, node: Node, values: Values,
+                folders: visuals.Folders) -> None:
     given = {"points": values["ends"], "colors": _bytes(values["colors"])}
     if not _set(node, given, len(values["ends"])):
         node.handle = scene.add_line_segments(node.name, thickness=values["width"], **given)
 
 
-def _draw_text(scene: viser.SceneApi, node: Node, values: Values, folders: Folders) -> None:
+def _draw_text(scene: viser.SceneApi, node: Node, values: Values, folders: visuals.Folders) -> None:
     node.handle = scene.add_label(
         node.name, values["text"], position=values["position"], font_size_mode="scene",
         font_scene_height=values["height"], anchor="center-center")
 
 
-def _draw_triangles(scene: viser.SceneApi, node: Node, values: Values, folders: Folders) -> None:
+def _draw_triangles(scene: viser.SceneApi, node: Node, values: Values,
+                    folders: visuals.Folders) -> None:
     import trimesh
 
     vertices = values["vertices"]
@@ -500,9 +485,9 @@ def _draw_triangles(scene: viser.SceneApi, node: Node, values: Values, folders: 
     node.handle = scene.add_mesh_trimesh(node.name, mesh)
 
 
-def _draw_mesh(scene: viser.SceneApi, node: Node, values: Values, folders: Folders) -> None:
+def _draw_mesh(scene: viser.SceneApi, node: Node, values: Values, folders: visuals.Folders) -> None:
     shape = values["shape"]
-    data = load_mesh(find_mesh(shape.uri, folders), shape.color)
+    data = visuals.load_mesh(visuals.find_mesh(shape.uri, folders), shape.color)
     node.handle = scene.add_glb(
         node.name, data, scale=shape.size, position=values["position"],
         wxyz=values["turn"])

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.kernel.types import Array
-from ...engine.model import Model
-from ...engine.model.bodies import Body, joined
-from ..session import Session
-from . import kinds, marker_arrays
+from ..engine.kernel.types import Array
+from ..engine.model import Model
+from ..engine.model.bodies import Body, joined
+from .scene import kinds, marker_arrays
+from .session import Session
 
 TERMS = ("g", "nle", "oMi", "com", "Ig")
 """Results of ``all_terms`` that a `Picture` shows."""
@@ -23,12 +23,7 @@ BALL = 0.08             # diameter of the center of mass [m]
 
 
 class Picture:
-    """The markers of one robot, as the nodes publish them by default.
-
-    Parameters
-    ----------
-    model : Model
-    """
+    """The markers of one robot, as the nodes publish them by default."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -43,7 +38,6 @@ class Picture:
 
         Parameters
         ----------
-        session : Session
         v : (nv,) ndarray
         terms : object
             Has `TERMS` as attributes.
