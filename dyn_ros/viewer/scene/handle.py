@@ -12,7 +12,7 @@ import numpy as np
 
 from ...engine.kernel.types import Array
 from .camera import DIRECTION
-from .markers import segments_frame
+from .looks import segments_frame
 from .scene import wxyz
 
 if TYPE_CHECKING:
