@@ -60,7 +60,7 @@ class MessageCollector(Collector):
         self._flags = memoryview(self._scalars)         # far faster to read than an array
         self._scalars[[mem.IS_COMPLETE, KNOWS_VELOCITY]] = self.constant
         self._scalars[mem.END] = 1
-        self._scalars[KNOWS_EFFORT] = arrays.has_effort.all()
+        self._clear_efforts()
         arrays.layout, arrays.stamp, arrays.log_time, arrays.start, arrays.foreign = np.zeros(
             (5, 1), np.int64)
         arrays.counts, arrays.head = np.zeros((1, 3), np.int64), np.zeros(8, np.int64)
@@ -140,9 +140,10 @@ class MessageCollector(Collector):
         self._arrays.cutoff[0] = frequency
 
     def collect(self, reads: Iterable[str]) -> None:
-        """Collect "effort" or "acceleration" from now on."""
-        if "effort" in reads:
+        """Collect "effort" or "acceleration" from now on: efforts with the next message."""
+        if "effort" in reads and not self.collects_effort:
             self.collects_effort = True
+            self._clear_efforts()
         if "acceleration" in reads and not self._flags[mem.DIFFERENTIATES]:
             self._scalars[mem.DIFFERENTIATES] = True
             if self.velocity_known:
@@ -150,6 +151,13 @@ class MessageCollector(Collector):
                 arrays.v_before[:], arrays.stamps_before[:] = arrays.v, arrays.stamps[arrays.slots]
                 arrays.has_acceleration[:] = arrays.stamps_before == NEVER
                 self._scalars[KNOWS_ACCELERATION] = arrays.has_acceleration.all()
+
+    def _clear_efforts(self) -> None:
+        """All are unknown; that of a base is zero, as no message reports its wrench."""
+        has_effort = self._arrays.has_effort
+        has_effort[:] = np.repeat(
+            [name not in self.names for name in self._joints.names], self._joints.nvs)
+        self._scalars[KNOWS_EFFORT] = has_effort.all()
 
     def latest(self) -> State:
         """Return the latest state; its arrays are overwritten by the next message."""
