@@ -93,8 +93,8 @@ test:
 	$(VENV)/bin/pytest -n 2 $(ARGS)
 
 # Without ROS. The oldest Numba is for Python up to 3.11.
-ENGINE_TESTS = test/check test/engine/call test/engine/kernel test/engine/model test/engine/spatial \
-  test/engine/algorithms/dynamics/test_dynamics.py
+ENGINE_TESTS = test/check test/engine/kernel test/engine/model test/engine/spatial \
+  test/engine/call/test_data.py test/engine/algorithms/dynamics/test_dynamics.py
 oldest:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info >= (3, 12))' || {
 	  echo "The oldest Numba that dyn_ros allows needs Python 3.10 or 3.11: make oldest PYTHON=python3.11"

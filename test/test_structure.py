@@ -97,4 +97,6 @@ def test_folders_have_at_most_20_modules(folder):
 
 @pytest.mark.parametrize("file", [pytest.param(file, id=str(file)) for file in MODULES])
 def test_modules_have_at_most_400_lines(file):
-    assert MODULES[file].read_text(encoding="utf-8").count("\n") <= 400
+    """Or a reason in the first line of their docstring, which says that it is one module."""
+    text = MODULES[file].read_text(encoding="utf-8")
+    assert text.count("\n") <= 400 or "one module" in ast.get_docstring(ast.parse(text))[:100]

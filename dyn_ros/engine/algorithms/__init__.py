@@ -87,15 +87,19 @@ from .kinematics.frame_derivatives import (
     frame_acceleration_derivatives as frame_acceleration_derivatives,
 )
 from .kinematics.frame_derivatives import frame_velocity_derivatives as frame_velocity_derivatives
+from .kinematics.frame_jacobians import frame_hessian as frame_hessian
+from .kinematics.frame_jacobians import frame_jacobian as frame_jacobian
+from .kinematics.frame_jacobians import (
+    frame_jacobian_time_variation as frame_jacobian_time_variation,
+)
+from .kinematics.frame_jacobians import joint_hessian as joint_hessian
+from .kinematics.frame_jacobians import joint_jacobian as joint_jacobian
+from .kinematics.frame_jacobians import (
+    joint_jacobian_time_variation as joint_jacobian_time_variation,
+)
 from .kinematics.frames import frame_acceleration as frame_acceleration
 from .kinematics.frames import frame_classical_acceleration as frame_classical_acceleration
-from .kinematics.frames import frame_hessian as frame_hessian
-from .kinematics.frames import frame_jacobian as frame_jacobian
-from .kinematics.frames import frame_jacobian_time_variation as frame_jacobian_time_variation
 from .kinematics.frames import frame_velocity as frame_velocity
-from .kinematics.frames import joint_hessian as joint_hessian
-from .kinematics.frames import joint_jacobian as joint_jacobian
-from .kinematics.frames import joint_jacobian_time_variation as joint_jacobian_time_variation
 from .kinematics.jacobians import joint_jacobians as joint_jacobians
 from .kinematics.jacobians import (
     joint_jacobians_second_time_variation as joint_jacobians_second_time_variation,

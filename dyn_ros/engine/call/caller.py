@@ -8,7 +8,7 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,8 @@ from ..kernel.lanes import LANES
 from ..kernel.layout import HAS_INPUT, NCONSTRAINTS, OPTION, STATUS, KernelArgs
 from ..kernel.types import Array
 from . import batch, native
+from .program import Program
 from .workspace import Workspace
-
-if TYPE_CHECKING:
-    from .algorithm import Program
 
 _MOST_READY = 256
 _numbers = itertools.count()

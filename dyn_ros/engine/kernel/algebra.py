@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Spatial algebra on tuples for kernels, with the linear part first, for floats and lanes.
+"""Spatial algebra on tuples, in one module, as kernels import it whole; linear part first.
 
 Featherstone, Rigid Body Dynamics Algorithms (2008), chapter 2, with linear and angular parts
 exchanged.

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The number types of the engine: a float64, or ``LANES`` of them in one vector.
+"""The number types, in one module with their operations: a float64, or ``LANES`` of them.
 
 A kernel is written once, in ordinary arithmetic. Compiled for a workspace of floats, it
 computes one robot state; compiled for a workspace of lanes, it computes ``LANES`` states at

@@ -1,14 +1,15 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The configuration space: integration, difference, their derivatives, and interpolation."""
-from collections.abc import Callable
-from typing import NamedTuple
+from __future__ import annotations
 
 import numpy as np
 
 from ..kernel import lie
-from ..kernel.types import Array
+from ..kernel.types import Array, ArrayLike, Scalar
 from .inputs import as_array, coordinate, finite_array, require_finite, require_valid
+from .lie_groups import normalized, several, single
+from .structure import Structure
 
 _UNLIMITED = 1e4                     # rad, m: larger limits are regarded as unlimited
 
@@ -28,162 +29,9 @@ def _together(model, **arguments):
             for array, batched in arrays.values()]
 
 
-def _single(model):
-    """Indices into q and v of the joints with one coordinate."""
-    pairs = [(q, v) for q, v, nq in zip(model.idx_q, model.idx_v, model.nqs) if nq == 1]
-    return tuple(np.array(pairs, dtype=int).reshape(-1, 2).T)
-
-
-def neutral(model):
-    """The configuration of zeros and identity rotations, (nq,)."""
-    q = np.zeros(model.nq)
-    for k in model._unit_quaternions:
-        q[k + 3] = 1.0
-    return q
-
-
-# --- joints with several coordinates: q moved by v, and the v that moves q0 to q1
-
-def _turn(angle, xy):
-    c, s = np.cos(angle)[..., None], np.sin(angle)[..., None]
-    x, y = xy[..., :1], xy[..., 1:]
-    return np.concatenate([c * x - s * y, s * x + c * y], -1)
-
-
-def _normalized(quaternion):
-    return quaternion / np.linalg.norm(quaternion, axis=-1, keepdims=True)
-
-
-def _integrate_floating(q, v):
-    p, turn = lie.se3_exp(v)
-    rotation = _normalized(lie.quaternion_product(q[..., 3:], turn))
-    return np.concatenate([q[..., :3] + lie.rotate(q[..., 3:], p), rotation], -1)
-
-
-def _difference_floating(q0, q1):
-    back = lie.conjugate(q0[..., 3:])
-    return lie.se3_log(lie.rotate(back, q1[..., :3] - q0[..., :3]),
-                       lie.quaternion_product(back, q1[..., 3:]))
-
-
-def _integrate_planar(q, v):
-    step = lie.se2_exp(v)
-    return np.concatenate([q[..., :2] + _turn(q[..., 2], step[..., :2]),
-                           q[..., 2:] + step[..., 2:]], -1)
-
-
-def _difference_planar(q0, q1):
-    return lie.se2_log(np.concatenate(
-        [_turn(-q0[..., 2], q1[..., :2] - q0[..., :2]), q1[..., 2:] - q0[..., 2:]], -1))
-
-
-def _integrate_spherical(q, v):
-    return _normalized(lie.quaternion_product(q, lie.quaternion_exp(v)))
-
-
-def _difference_spherical(q0, q1):
-    return lie.quaternion_log(lie.quaternion_product(lie.conjugate(q0), q1))
-
-
-class _LieGroup(NamedTuple):
-    """The configurations of a joint with several coordinates, a subgroup of SE(3)."""
-
-    components: list[int]       # of a twist: those of v
-    integrate: Callable[[Array, Array], Array]
-    difference: Callable[[Array, Array], Array]
-
-    def twist(self, v):
-        """The twists (..., 6) of velocities."""
-        twist = np.zeros((*v.shape[:-1], 6))
-        twist[..., self.components] = v
-        return twist
-
-    def block(self, matrix):
-        """The rows and columns of v in a matrix of SE(3), which leaves the subgroup invariant."""
-        return matrix[..., self.components, :][..., self.components]
-
-
-_GROUPS = {"floating": _LieGroup(list(range(6)), _integrate_floating, _difference_floating),
-           "planar": _LieGroup([0, 1, 5], _integrate_planar, _difference_planar),
-           "spherical": _LieGroup([3, 4, 5], _integrate_spherical, _difference_spherical)}
-
-
-def _several(model):
-    """The group, and the slices of q and v, of each joint with several coordinates."""
-    for joint, q, nq, v, nv in zip(model.tree.joints, model.idx_q, model.nqs, model.idx_v,
-                                   model.nvs):
-        if joint.kind in _GROUPS:
-            yield _GROUPS[joint.kind], slice(q, q + nq), slice(v, v + nv)
-
-
-# --- robots
-
-def integrate(model, q, v):
-    """Integrate v from q for one unit of time."""
-    q, v = _together(model, q=(("nq",), q), v=(("nv",), v))
-    moved = q.copy()
-    iq, iv = _single(model)
-    moved[..., iq] += v[..., iv]
-    for group, sq, sv in _several(model):
-        moved[..., sq] = group.integrate(q[..., sq], v[..., sv])
-    return moved
-
-
-def difference(model, q0, q1):
-    """The v that moves q0 to q1 in one unit of time."""
-    q0, q1 = _together(model, q0=(("nq",), q0), q1=(("nq",), q1))
-    v = np.zeros((*q0.shape[:-1], model.nv))
-    iq, iv = _single(model)
-    v[..., iv] = q1[..., iq] - q0[..., iq]
-    for group, sq, sv in _several(model):
-        v[..., sv] = group.difference(q0[..., sq], q1[..., sq])
-    return v
-
-
-def d_integrate(model, q, v):
-    """Derivatives of ``integrate`` with respect to q and v, at the result."""
-    _, v = _together(model, q=(("nq",), q), v=(("nv",), v))
-    dq, dv = _identities(model, v), _identities(model, v)
-    for group, _, sv in _several(model):
-        twist = group.twist(v[..., sv])
-        dq[..., sv, sv] = group.block(lie.se3_adjoint(*lie.se3_exp(-twist)))
-        dv[..., sv, sv] = group.block(lie.se3_jexp(twist))
-    return dq, dv
-
-
-def d_difference(model, q0, q1):
-    """Derivatives of ``difference`` with respect to q0 and q1."""
-    v = difference(model, q0, q1)
-    d0, d1 = -_identities(model, v), _identities(model, v)
-    for group, _, sv in _several(model):
-        twist = group.twist(v[..., sv])
-        d0[..., sv, sv] = -group.block(lie.se3_jlog(-twist))
-        d1[..., sv, sv] = group.block(lie.se3_jlog(twist))
-    return d0, d1
-
-
 def _identities(model, v):
     """An identity matrix for each velocity, writable."""
     return np.tile(np.eye(model.nv), (*v.shape[:-1], 1, 1))
-
-
-def distance(model, q0, q1):
-    """The length of the difference of two configurations."""
-    length = np.linalg.norm(difference(model, q0, q1), axis=-1)
-    return length if length.ndim else float(length)
-
-
-def normalize(model, q):
-    """A copy of q with quaternions of length 1."""
-    q, _ = as_array(model, "q", ("nq",), q)
-    require_finite(model, "q", ("nq",), q)
-    q = q.copy()
-    for k in model._unit_quaternions:
-        x = q[..., k:k + 4]
-        largest = np.abs(x).max(-1, keepdims=True)      # avoids underflow and overflow of the norm
-        _require_not_zero(model, largest[..., 0], k)
-        x[...] = _normalized(x / largest)
-    return q
 
 
 def _require_not_zero(model, size, k):
@@ -194,48 +42,273 @@ def _require_not_zero(model, size, k):
                          "use 0 0 0 1 for no rotation")
 
 
-def is_normalized(model, q, tolerance):
-    """Whether all quaternions of a configuration are unit."""
-    q, _ = as_array(model, "q", ("nq",), q)
-    require_finite(model, "q", ("nq",), q)
-    tolerance = finite_array("tolerance", tolerance, ())
-    if tolerance <= 0.0:
-        raise ValueError(f"tolerance: expected a number above 0, got {tolerance:g}; it applies to "
-                         "the squared lengths of quaternions")
-    unit = np.ones(q.shape[:-1], bool)
-    with np.errstate(over="ignore"):
-        for k in model._unit_quaternions:
-            unit &= np.abs(np.sum(q[..., k:k + 4] ** 2, -1) - 1.0) < tolerance
-    return unit if unit.ndim else bool(unit)
+class ConfigurationSpace(Structure):
+    """The configurations of a robot, a manifold."""
 
+    def neutral(self) -> Array:
+        """The configuration of zeros and identity rotations.
 
-def interpolate(model, q0, q1, u):
-    """Interpolate from q0 to q1 by the fraction u."""
-    step = difference(model, q0, q1)
-    expected = "u: expected a finite number, or one for each state of a batch"
-    try:
-        u = np.asarray(u, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"{expected}, got {u!r:.80}") from None
-    if u.ndim > 1 or not np.isfinite(u).all() or (
-            u.ndim == 1 and step.ndim == 2 and len(u) != len(step)):
-        raise ValueError(f"{expected}, got shape {u.shape}: {u!r:.80}")
-    return integrate(model, q0, u[..., None] * step)
+        Returns
+        -------
+        (nq,) ndarray
+        """
+        q = np.zeros(self.nq)
+        for k in self._unit_quaternions:
+            q[k + 3] = 1.0
+        return q
 
+    def integrate(self, q: ArrayLike, v: ArrayLike) -> Array:
+        """Integrate a velocity from a configuration for one unit of time, on the manifold.
 
-def random_configuration(model, rng):
-    """A configuration inside the limits, (nq,); limits beyond 1e4 rad or m are ignored."""
-    lower, upper = model.lower.copy(), model.upper.copy()
-    for joint, start, nq in zip(model.tree.joints, model.idx_q, model.nqs):
-        angle = {"revolute": start, "continuous": start, "planar": start + 2}.get(joint.kind)
-        for k in range(start, start + nq):
-            reach = np.pi if k == angle else 1.0
-            if lower[k] < -_UNLIMITED:
-                lower[k] = max(lower[k], min(-reach, upper[k] - 2.0 * reach))
-            if upper[k] > _UNLIMITED:
-                upper[k] = min(upper[k], max(reach, lower[k] + 2.0 * reach))
-    q = rng.uniform(lower + 0.0, upper + 0.0)       # uniform rejects 0.0 to -0.0
-    for k in model._unit_quaternions:
-        x = rng.standard_normal(4)
-        q[k:k + 4] = x / np.linalg.norm(x)
-    return q
+        Parameters
+        ----------
+        q : (nq,) or (B, nq) array_like
+        v : (nv,) or (B, nv) array_like
+            Velocity times duration; for floating, planar and spherical joints expressed in their
+            frame.
+
+        Returns
+        -------
+        (nq,) or (B, nq) ndarray
+            The quaternions are normalized.
+
+        Raises
+        ------
+        ValueError
+            An invalid argument; names it, the expected and the actual value.
+        """
+        q, v = _together(self, q=(("nq",), q), v=(("nv",), v))
+        moved = q.copy()
+        iq, iv = single(self)
+        moved[..., iq] += v[..., iv]
+        for group, sq, sv in several(self):
+            moved[..., sq] = group.integrate(q[..., sq], v[..., sv])
+        return moved
+
+    def difference(self, q0: ArrayLike, q1: ArrayLike) -> Array:
+        """The velocity with which ``integrate`` moves from q0 to q1.
+
+        Parameters
+        ----------
+        q0, q1 : (nq,) or (B, nq) array_like
+
+        Returns
+        -------
+        (nv,) or (B, nv) ndarray
+            Rotations of floating, planar and spherical joints are at most pi; the angles of
+            continuous joints are subtracted without wrapping.
+
+        Raises
+        ------
+        ValueError
+            An invalid argument; names it, the expected and the actual value.
+        """
+        q0, q1 = _together(self, q0=(("nq",), q0), q1=(("nq",), q1))
+        v = np.zeros((*q0.shape[:-1], self.nv))
+        iq, iv = single(self)
+        v[..., iv] = q1[..., iq] - q0[..., iq]
+        for group, sq, sv in several(self):
+            v[..., sv] = group.difference(q0[..., sq], q1[..., sq])
+        return v
+
+    def d_integrate(self, q: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
+        """Derivatives of ``integrate(q, v)`` with respect to q and v.
+
+        Changes of q and of the result are velocities, in the sense of ``integrate``: to first
+        order, ``integrate(integrate(q, x), v + y)`` is
+        ``integrate(integrate(q, v), dq @ x + dv @ y)``.
+
+        Parameters
+        ----------
+        q : (nq,) or (B, nq) array_like
+        v : (nv,) or (B, nv) array_like
+            As for ``integrate``.
+
+        Returns
+        -------
+        dq, dv : (nv, nv) or (B, nv, nv) ndarray
+            Identity matrices except for floating, planar and spherical joints.
+
+        Raises
+        ------
+        ValueError
+            An invalid argument; names it, the expected and the actual value.
+        """
+        _, v = _together(self, q=(("nq",), q), v=(("nv",), v))
+        dq, dv = _identities(self, v), _identities(self, v)
+        for group, _, sv in several(self):
+            twist = group.twist(v[..., sv])
+            dq[..., sv, sv] = group.block(lie.se3_adjoint(*lie.se3_exp(-twist)))
+            dv[..., sv, sv] = group.block(lie.se3_jexp(twist))
+        return dq, dv
+
+    def d_difference(self, q0: ArrayLike, q1: ArrayLike) -> tuple[Array, Array]:
+        """Derivatives of ``difference(q0, q1)`` with respect to q0 and q1.
+
+        Changes of q0 and q1 are velocities, in the sense of ``integrate``: to first order,
+        ``difference(integrate(q0, x), integrate(q1, y))`` is
+        ``difference(q0, q1) + d0 @ x + d1 @ y``.
+
+        Parameters
+        ----------
+        q0, q1 : (nq,) or (B, nq) array_like
+
+        Returns
+        -------
+        d0, d1 : (nv, nv) or (B, nv, nv) ndarray
+            Minus the identity and the identity, except for floating, planar and spherical joints.
+            Rotations by pi, where the difference is not continuous, have the derivatives of the
+            branch that ``difference`` returns.
+
+        Raises
+        ------
+        ValueError
+            An invalid argument; names it, the expected and the actual value.
+        """
+        v = self.difference(q0, q1)
+        d0, d1 = -_identities(self, v), _identities(self, v)
+        for group, _, sv in several(self):
+            twist = group.twist(v[..., sv])
+            d0[..., sv, sv] = -group.block(lie.se3_jlog(-twist))
+            d1[..., sv, sv] = group.block(lie.se3_jlog(twist))
+        return d0, d1
+
+    def distance(self, q0: ArrayLike, q1: ArrayLike) -> Scalar:
+        """The length of ``difference(q0, q1)``.
+
+        Parameters
+        ----------
+        q0, q1 : (nq,) or (B, nq) array_like
+
+        Returns
+        -------
+        float or (B,) ndarray
+            Square root of the sum of squares; adds angles [rad] and lengths [m].
+
+        Raises
+        ------
+        ValueError
+            An invalid argument; names it, the expected and the actual value.
+        """
+        length = np.linalg.norm(self.difference(q0, q1), axis=-1)
+        return length if length.ndim else float(length)
+
+    def normalize(self, q: ArrayLike) -> Array:
+        """Divide all quaternions of a configuration by their lengths.
+
+        Parameters
+        ----------
+        q : (nq,) or (B, nq) array_like
+            Quaternions of any length except zero.
+
+        Returns
+        -------
+        (nq,) or (B, nq) ndarray
+            A copy; the other numbers do not change.
+
+        Raises
+        ------
+        ValueError
+            An invalid argument, or a quaternion of zeros; names it, the expected and the actual
+            value.
+        """
+        q, _ = as_array(self, "q", ("nq",), q)
+        require_finite(self, "q", ("nq",), q)
+        q = q.copy()
+        for k in self._unit_quaternions:
+            x = q[..., k:k + 4]
+            largest = np.abs(x).max(-1, keepdims=True)      # no underflow or overflow of the norm
+            _require_not_zero(self, largest[..., 0], k)
+            x[...] = normalized(x / largest)
+        return q
+
+    def is_normalized(self, q: ArrayLike, tolerance: float = lie.UNIT_TOLERANCE) -> Scalar:
+        """Whether all quaternions of a configuration are unit.
+
+        Parameters
+        ----------
+        q : (nq,) or (B, nq) array_like
+        tolerance : float
+            The squared lengths differ from 1 by less. The default, 1e-6, is what all functions
+            accept.
+
+        Returns
+        -------
+        bool or (B,) ndarray of bool
+
+        Raises
+        ------
+        ValueError
+            An invalid argument; names it, the expected and the actual value.
+        """
+        q, _ = as_array(self, "q", ("nq",), q)
+        require_finite(self, "q", ("nq",), q)
+        tolerance = finite_array("tolerance", tolerance, ())
+        if tolerance <= 0.0:
+            raise ValueError(f"tolerance: expected a number above 0, got {tolerance:g}; it applies "
+                             "to the squared lengths of quaternions")
+        unit = np.ones(q.shape[:-1], bool)
+        with np.errstate(over="ignore"):
+            for k in self._unit_quaternions:
+                unit &= np.abs(np.sum(q[..., k:k + 4] ** 2, -1) - 1.0) < tolerance
+        return unit if unit.ndim else bool(unit)
+
+    def interpolate(self, q0: ArrayLike, q1: ArrayLike, u: float | ArrayLike) -> Array:
+        """Interpolate from q0 to q1 by the fraction u.
+
+        Parameters
+        ----------
+        q0, q1 : (nq,) or (B, nq) array_like
+        u : float or (B,) array_like
+            0: q0, 1: q1.
+
+        Returns
+        -------
+        (nq,) or (B, nq) ndarray
+
+        Raises
+        ------
+        ValueError
+            An invalid argument; names it, the expected and the actual value.
+        """
+        step = self.difference(q0, q1)
+        expected = "u: expected a finite number, or one for each state of a batch"
+        try:
+            u = np.asarray(u, dtype=float)
+        except (TypeError, ValueError):
+            raise ValueError(f"{expected}, got {u!r:.80}") from None
+        if u.ndim > 1 or not np.isfinite(u).all() or (
+                u.ndim == 1 and step.ndim == 2 and len(u) != len(step)):
+            raise ValueError(f"{expected}, got shape {u.shape}: {u!r:.80}")
+        return self.integrate(q0, u[..., None] * step)
+
+    def random_configuration(self, rng: np.random.Generator | None = None) -> Array:
+        """A random configuration inside the position limits.
+
+        For revolute joints without limits, the angle is in [-pi, pi); for prismatic ones, the
+        position is in [-1, 1) m. Limits beyond 1e4 rad or m count as none. Rotations are uniformly
+        distributed.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator, optional
+
+        Returns
+        -------
+        (nq,) ndarray
+        """
+        rng = rng or np.random.default_rng()
+        lower, upper = self.lower.copy(), self.upper.copy()
+        for joint, start, nq in zip(self.tree.joints, self.idx_q, self.nqs):
+            angle = {"revolute": start, "continuous": start, "planar": start + 2}.get(joint.kind)
+            for k in range(start, start + nq):
+                reach = np.pi if k == angle else 1.0
+                if lower[k] < -_UNLIMITED:
+                    lower[k] = max(lower[k], min(-reach, upper[k] - 2.0 * reach))
+                if upper[k] > _UNLIMITED:
+                    upper[k] = min(upper[k], max(reach, lower[k] + 2.0 * reach))
+        q = rng.uniform(lower + 0.0, upper + 0.0)       # uniform rejects 0.0 to -0.0
+        for k in self._unit_quaternions:
+            x = rng.standard_normal(4)
+            q[k:k + 4] = x / np.linalg.norm(x)
+        return q

@@ -1,9 +1,10 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Number types, spatial algebra for kernels, and the public value types."""
-from .derivative import TransformDerivative, TransformSecondDerivative
+from .derivative import TransformDerivative
 from .inertia import ArticulatedBodyInertia, Inertia
 from .se3 import SE3
+from .second_derivative import TransformSecondDerivative
 from .vectors import Force, Motion
 
 __all__ = ["SE3", "ArticulatedBodyInertia", "Force", "Inertia", "Motion", "TransformDerivative",

@@ -64,10 +64,20 @@ class Report:
         elif waiting:
             self.log("waiting", waiting, 2 * THROTTLE)
 
-    def publish(self, level: bytes, summary: str, hardware: str,
+    def publish(self, waiting: str, faults: Mapping[str, str], hardware: str,
                 values: Mapping[str, object]) -> None:
-        """Publish the diagnostics of the last second, and reset the counters."""
+        """Publish the diagnostics of the last second, and reset the counters.
+
+        `waiting` is what outputs wait for, `faults` are those of parameters.
+        """
         node, count = self._node, self.count
+        level, summary = DiagnosticStatus.OK, "running"
+        if faults:
+            level, summary = DiagnosticStatus.ERROR, "; ".join(faults.values())
+        elif count.rejected:
+            level, summary = DiagnosticStatus.WARN, count.summary
+        elif waiting:
+            level, summary = DiagnosticStatus.WARN, waiting
         status = DiagnosticStatus(
             level=level, name=f"{node.get_fully_qualified_name()}: dynamics", message=summary,
             hardware_id=hardware, values=[

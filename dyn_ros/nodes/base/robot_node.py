@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, ClassVar
 
-from diagnostic_msgs.msg import DiagnosticStatus
 from nav_msgs.msg import Odometry
 from rclpy.lifecycle import TransitionCallbackReturn
 from visualization_msgs.msg import MarkerArray
@@ -340,23 +339,17 @@ class RobotNode(BaseNode):
         # what all nodes of a process wait for is logged once, by the source
         is_own = self.source is self or RobotNode.waiting_for(self.source) != waiting
         self.report.log_waiting(waiting if is_own else "")
-        level, summary = DiagnosticStatus.OK, "running"
+        problem = waiting
         if not self.active:
-            level, summary = DiagnosticStatus.WARN, busy or self.state_label
-        elif waiting:
-            level, summary = DiagnosticStatus.WARN, waiting
-        elif self.active and not busy and (faults := self.faults()):
-            level, summary = DiagnosticStatus.WARN, "; ".join(faults)
-        if self.parameters.faults:
-            level, summary = DiagnosticStatus.ERROR, "; ".join(self.parameters.faults.values())
-        elif count.rejected:
-            level, summary = DiagnosticStatus.WARN, count.summary
+            problem = busy or self.state_label
+        elif not waiting and not busy:
+            problem = "; ".join(self.faults())
         seconds = max(time.monotonic() - count.since, 1e-3)
         age = float("inf")
         if robot and robot.state.stamp > 0:
             age = (self.get_clock().now().nanoseconds - robot.state.stamp) * 1e-9
         received = {"joint_states received [Hz]": f"{count.messages / seconds:.1f}"}
-        self.report.publish(level, summary, robot.model.name if robot else "", {
+        self.report.publish(problem, self.parameters.faults, robot.model.name if robot else "", {
             "lifecycle state": self.state_label,
             "robot": robot.model.name if robot else "",
             "kernels": busy or (

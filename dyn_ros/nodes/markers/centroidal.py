@@ -6,7 +6,7 @@ As in base/markers.py, a kind is one function and one entry at the end of this f
 """
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from rclpy.parameter import Parameter
 from visualization_msgs.msg import Marker
 
 from dyn_ros.engine.kernel.lie import matrix_quaternion
+from dyn_ros.engine.kernel.types import Array
 
 from ...viewer.scene import shapes
 from ...viewer.scene.marker_arrays import MarkerArrays
@@ -27,11 +28,20 @@ from ..state import State
 
 def com(node: Any, robot: RobotContext, look: Look) -> Draw:
     """The center of mass of the whole robot, including the base link of a fixed base."""
+    return ball_at(look, lambda state, terms: np.array(
+        composite_body(robot, state, terms).body.com))
+
+
+def ball_at(look: Look, read: Callable[[State, Terms], Array | None]) -> Draw:
+    """Return what shows a ball at the point that `read` returns, unless it is None."""
     balls = MarkerArrays(look, Marker.SPHERE)
 
     def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
-        body = composite_body(robot, state, terms).body
-        balls.balls([0], np.array([body.com]), np.array([look.scale]))
+        point = read(state, terms)
+        if point is None:
+            balls.show([])
+        else:
+            balls.balls([0], point[None], np.array([look.scale]))
         return [balls]
     return draw
 

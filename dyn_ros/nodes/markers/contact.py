@@ -7,6 +7,7 @@ As in base/markers.py, a kind is one function and one entry at the end of this f
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,6 +24,7 @@ from ..robot.ground import convex_hull
 from ..robot.support import Support, rate_reads, reads
 from ..robot.terms import Terms
 from ..state import State
+from .centroidal import ball_at
 
 FINE = 0.3          # width of the lines of a cone / width of other lines
 
@@ -109,16 +111,7 @@ def support_polygon(node: GroundNode, robot: RobotContext, look: Look) -> Draw:
 
 def zmp(node: GroundNode, robot: RobotContext, look: Look) -> Draw:
     """The zero moment point, if the rates are known."""
-    balls = MarkerArrays(look, Marker.SPHERE)
-
-    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
-        point = node.zero_moment_point(robot, state, terms)
-        if point is None:
-            balls.show([])
-        else:
-            balls.balls([0], point[None], np.array([look.scale]))
-        return [balls]
-    return draw
+    return ball_at(look, partial(node.zero_moment_point, robot))
 
 
 def center_of_pressure(node: GroundNode, robot: RobotContext, look: Look) -> Draw:

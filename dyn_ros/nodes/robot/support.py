@@ -10,7 +10,8 @@ import numpy as np
 
 import dyn_ros
 from dyn_ros import Contact, ReferenceFrame
-from dyn_ros.engine.algorithms.contacts.contacts import Dimension, contact_table
+from dyn_ros.engine.algorithms.contacts.contacts import Dimension
+from dyn_ros.engine.algorithms.contacts.packed import contact_table
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.states.joint_states import duplicates
 

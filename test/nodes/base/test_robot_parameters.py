@@ -9,6 +9,8 @@ import pytest
 pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
 
+from rcl_interfaces.msg import ParameterType
+from rcl_interfaces.srv import GetParameters
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
@@ -322,3 +324,21 @@ def test_the_frame_of_odometry_outlives_a_change_of_the_robot(client, start):
     assert world() == "hall"
     assert client.set_parameters(node, base_source="parameter") == (True, "")
     assert world() == "world"
+
+
+@pytest.mark.parametrize("name, some", [
+    ("dynamics", {"max_rate", "command", "markers.torque.source"}),
+    ("centroidal", {"acceleration_source", "acceleration_cutoff", "world_frame"}),
+    ("vereshchagin", {"constraints", "tip_frame", "wrench_topics", "input_timeout"}),
+    ("observer", {"gain", "tip_frame", "thresholds.fixed"})])
+def test_every_parameter_is_described_and_has_a_value(client, start, name, some):
+    node = start(module=f"dyn_ros.nodes.{name}_node")
+    described = client.descriptions(node)
+    assert some < set(described) and len(described) >= 15
+    assert all(described.values())
+    answer = client.call(GetParameters, node.name + "/get_parameters",
+                         GetParameters.Request(names=list(described)))
+    assert [value.type for value in answer.values].count(ParameterType.PARAMETER_NOT_SET) == 0
+    assert len(answer.values) == len(described)
+    config = (Path(__file__).parents[3] / "config" / f"{name}.yaml").read_text()
+    assert [name for name in described if f" {name}:" not in config] == []

@@ -17,6 +17,7 @@ from ...kernel.compiler import kernel
 from ...kernel.fields import A, Q, V, field
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
+from ..derivatives import rnea_columns as rc
 from ..derivatives import rnea_derivatives as rd
 from ..kinematics.jacobians import DJ, J, move_columns
 from ..kinematics.kinematics import OA, OV
@@ -42,52 +43,52 @@ COMPOSITE_MOMENTUM = field("_oh", ("rows", 6))      # of each body, then of each
 @kernel
 def move_bodies(r):
     """Columns, velocities, accelerations and bodies of all joints, without gravity."""
-    rd.set_relative(r)
+    rc.set_relative(r)
     ly.clear(r.work, ly.offset(r, OA), 6)
     for i in range(1, ly.njoints(r) + 1):
-        Y = rd.place_columns(r, i)
+        Y = rc.place_columns(r, i)
         move_columns(r, i)
-        rd.velocity_columns(r, i)
-        rd.acceleration_columns(r, i, OA, rd.DADQ)
+        rc.velocity_columns(r, i)
+        rc.acceleration_columns(r, i, OA, rc.DADQ)
         al.store_spatial(r.work, ly.offset(r, COMPOSITE_MOMENTUM) + 6 * i,
-                         rd.store_body(r, i, OA, Y))
+                         rc.store_body(r, i, OA, Y))
 
 
 @kernel
 def momentum_column(r, i, c, Y, h):
     """Derivative of the momentum h of the subtree of joint i with respect to its column c."""
-    return al.force_add(al.force_cross(rd.load_column(r, J, i, c), h),
-                        al.momentum(Y, rd.load_column(r, rd.PSID, i, c)))
+    return al.force_add(al.force_cross(rc.load_column(r, J, i, c), h),
+                        al.momentum(Y, rc.load_column(r, rc.PSID, i, c)))
 
 
 @kernel
 def force_columns(r):
     """Derivatives of each joint's forces and momenta; row 0 of the composites is the robot."""
-    rd.clear_composites(r)
+    rc.clear_composites(r)
     ly.clear(r.work, ly.offset(r, COMPOSITE_MOMENTUM), 6)
     for i in range(ly.njoints(r), 0, -1):
-        Y, B = rd.composite_inertia(r, i), rd.composite_coriolis(r, i)
-        f = rd.composite_force(r, rd.COMPOSITE_FORCE, i)
-        h = rd.composite_force(r, COMPOSITE_MOMENTUM, i)
+        Y, B = rc.composite_inertia(r, i), rc.composite_coriolis(r, i)
+        f = rc.composite_force(r, rc.COMPOSITE_FORCE, i)
+        h = rc.composite_force(r, COMPOSITE_MOMENTUM, i)
         for c in range(ly.ncolumns(r, i)):
-            S = rd.load_column(r, J, i, c)
-            rd.store_column(r, rd.DFDA, i, c, al.momentum(Y, S))
-            rd.store_column(r, rd.DFDV, i, c,
+            S = rc.load_column(r, J, i, c)
+            rc.store_column(r, rd.DFDA, i, c, al.momentum(Y, S))
+            rc.store_column(r, rd.DFDV, i, c,
                             al.force_add(al.coriolis_times(B, S),
-                                         al.momentum(Y, rd.load_column(r, rd.DADV, i, c))))
-            rd.store_column(
+                                         al.momentum(Y, rc.load_column(r, rc.DADV, i, c))))
+            rc.store_column(
                 r, rd.DFDQ, i, c,
                 al.force_add(al.force_cross(S, f),
-                             al.force_add(al.coriolis_times(B, rd.load_column(r, rd.PSID, i, c)),
-                                          al.momentum(Y, rd.load_column(r, rd.DADQ, i, c)))))
-            rd.store_column(r, DHDQ, i, c, momentum_column(r, i, c, Y, h))
+                             al.force_add(al.coriolis_times(B, rc.load_column(r, rc.PSID, i, c)),
+                                          al.momentum(Y, rc.load_column(r, rc.DADQ, i, c)))))
+            rc.store_column(r, DHDQ, i, c, momentum_column(r, i, c, Y, h))
 
 
 @kernel
 def about_com(r, columns, i, c, com):
     """A column of forces or momenta, about the center of mass."""
     return al.force_moved(al.scale(-1.0, com),
-                          al.load_force(r.work, rd.columns_at(r, columns, i, c)))
+                          al.load_force(r.work, rc.columns_at(r, columns, i, c)))
 
 
 @kernel
@@ -100,10 +101,10 @@ def recentered(f, shift, total):
 def centroidal_derivatives_kernel(r):
     move_bodies(r)
     force_columns(r)
-    Y = al.load_inertia(r.work, ly.offset(r, rd.COMPOSITE_INERTIA))
+    Y = al.load_inertia(r.work, ly.offset(r, rc.COMPOSITE_INERTIA))
     com = store_com(r, Y.mass, Y.moment)
     h = al.force_moved(al.scale(-1.0, com), al.load_force(r.work, ly.offset(r, COMPOSITE_MOMENTUM)))
-    f = al.force_moved(al.scale(-1.0, com), al.load_force(r.work, ly.offset(r, rd.COMPOSITE_FORCE)))
+    f = al.force_moved(al.scale(-1.0, com), al.load_force(r.work, ly.offset(r, rc.COMPOSITE_FORCE)))
     al.store_spatial(r.work, ly.offset(r, HG), h)
     al.store_spatial(r.work, ly.offset(r, DHG), f)
     for columns in (DH_DQ, DHDOT_DQ, DHDOT_DV, DHDOT_DA):
@@ -118,7 +119,7 @@ def centroidal_derivatives_kernel(r):
             add_to_column(r, DHDOT_DV, k, about_com(r, rd.DFDV, i, c, com))
             add_to_column(r, DHDOT_DA, k, Fa)
     rd.velocity_columns_in_world(r)
-    rd.motions_in_world(r, rd.DADQ, ly.nallcolumns(r))
+    rd.motions_in_world(r, rc.DADQ, ly.nallcolumns(r))
     rd.motions_in_world(r, OA, ly.njoints(r) + 1)
     for columns in (rd.DFDA, rd.DFDQ, rd.DFDV, DHDQ):
         rd.forces_in_world(r, columns, ly.nallcolumns(r))
@@ -126,28 +127,28 @@ def centroidal_derivatives_kernel(r):
 
 @kernel
 def com_velocity_derivatives_kernel(r):
-    rd.set_relative(r)
+    rc.set_relative(r)
     for i in range(1, ly.njoints(r) + 1):
-        Y = rd.place_columns(r, i)
+        Y = rc.place_columns(r, i)
         move_columns(r, i)
-        rd.velocity_columns(r, i)
-        al.store_inertia(r.work, ly.offset(r, rd.COMPOSITE_INERTIA) + 10 * i, Y)
+        rc.velocity_columns(r, i)
+        al.store_inertia(r.work, ly.offset(r, rc.COMPOSITE_INERTIA) + 10 * i, Y)
         al.store_spatial(r.work, ly.offset(r, COMPOSITE_MOMENTUM) + 6 * i,
                          al.momentum(Y, al.load_motion(r.work, ly.offset(r, OV) + 6 * i)))
-    rd.clear_composites(r)
+    rc.clear_composites(r)
     ly.clear(r.work, ly.offset(r, COMPOSITE_MOMENTUM), 6)
     ly.clear(r.work, ly.offset(r, DVCOM_DQ), 3 * ly.nv(r))
     for i in range(ly.njoints(r), 0, -1):
-        Y, h = rd.composite_inertia(r, i), rd.composite_force(r, COMPOSITE_MOMENTUM, i)
+        Y, h = rc.composite_inertia(r, i), rc.composite_force(r, COMPOSITE_MOMENTUM, i)
         for c in range(ly.ncolumns(r, i)):
-            rd.store_column(r, DHDQ, i, c, momentum_column(r, i, c, Y, h))
-    Y = al.load_inertia(r.work, ly.offset(r, rd.COMPOSITE_INERTIA))
+            rc.store_column(r, DHDQ, i, c, momentum_column(r, i, c, Y, h))
+    Y = al.load_inertia(r.work, ly.offset(r, rc.COMPOSITE_INERTIA))
     al.store3(r.work, ly.offset(r, VCOM),
               divided_by_mass(al.load_force(r.work, ly.offset(r, COMPOSITE_MOMENTUM)).linear,
                               Y.mass))
     for i in range(1, ly.njoints(r) + 1):
         for c in range(ly.ncolumns(r, i)):
-            dh = al.load_force(r.work, rd.columns_at(r, DHDQ, i, c))
+            dh = al.load_force(r.work, rc.columns_at(r, DHDQ, i, c))
             x = ly.offset(r, DVCOM_DQ) + 3 * (ly.idx_v(r, i) + c)
             al.store3(r.work, x, al.add(al.load3(r.work, x), divided_by_mass(dh.linear, Y.mass)))
     rd.velocity_columns_in_world(r)
@@ -157,11 +158,11 @@ def com_velocity_derivatives_kernel(r):
 _centroidal_derivatives = Algorithm("centroidal_derivatives", centroidal_derivatives_kernel,
                                     (Q, V, A), (DH_DQ, DHDOT_DQ, DHDOT_DV, DHDOT_DA),
                                     leaves=(HG, DHG, COM, MASS, DHDQ, rd.DFDQ, rd.DFDV, rd.DFDA, J,
-                                            DJ, rd.PSID, rd.DVDQ, rd.DADQ, rd.DADV, OV,
+                                            DJ, rc.PSID, rc.DVDQ, rc.DADQ, rc.DADV, OV,
                                             OA)).caller()
 _com_velocity_derivatives = Algorithm(
     "com_velocity_derivatives", com_velocity_derivatives_kernel, (Q, V), (DVCOM_DQ,),
-    leaves=(VCOM, DHDQ, J, DJ, rd.PSID, rd.DVDQ, rd.DADV, OV)).caller()
+    leaves=(VCOM, DHDQ, J, DJ, rc.PSID, rc.DVDQ, rc.DADV, OV)).caller()
 
 
 def centroidal_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike, *,

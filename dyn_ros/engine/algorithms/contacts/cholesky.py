@@ -26,8 +26,9 @@ from ..dynamics.aba import LINK_ACCELERATION, outward_velocities
 from ..dynamics.cholesky import cholesky
 from ..dynamics.crba import crba
 from ..dynamics.rnea import NLE, newton_euler
-from .contacts import CONTACTS, ROWS, Contact, contact_table
+from .contacts import Contact
 from .delassus import contact_jacobian, delassus_matrix
+from .packed import CONTACTS, ROWS, contact_table
 from .rows import motions_to_origin, propagate_contacts
 from .system import TOLERANCE
 
@@ -201,8 +202,6 @@ def contact_right_side(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau
 
     Parameters
     ----------
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     f_ext : dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6), optional
         External wrenches (force, moment) [N, N m], as for ``contact_dynamics``.
 

@@ -21,7 +21,8 @@ from ..dynamics.aba import eliminate_all
 from ..dynamics.crba import COMPOSITE, crba_kernel
 from ..dynamics.factor import factor
 from ..kinematics.root_axes import place_body, set_root
-from .contacts import CONTACTS, ROWS, Contact, any_at_origin, contact_table, damping
+from .contacts import Contact
+from .packed import CONTACTS, ROWS, any_at_origin, contact_table, damping
 from .rows import couple_contacts, forces_to_origin, motions_to_origin, propagate_contacts
 from .system import TOLERANCE
 

@@ -23,12 +23,14 @@ from ...kernel.layout import nv, offset
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
 from ..constrained.products import rows_of
+from ..derivatives import rnea_columns as rc
 from ..derivatives import rnea_derivatives as rd
 from ..derivatives.aba_derivatives import DDQ_DQ, DDQ_DV
 from ..dynamics.aba import DDQ
 from ..dynamics.minverse import MINV, inverse_after_elimination, inverse_after_factor
 from . import dynamics, rates
-from .contacts import CONTACTS, ROWS, Contact, contact_table
+from .contacts import Contact
+from .packed import CONTACTS, ROWS, contact_table
 from .response import Rates, Response, matrix, respond, respond_to_torques
 from .root_products import clear_linked
 from .rows import forces_to_origin
@@ -52,9 +54,9 @@ def differentiate(r):
     n = nv(r)
     for k in range(n):
         store(r.work, offset(r, A) + k, load(r.work, offset(r, DDQ) + k))
-    rd.set_gravity(r)
-    rd.outward_bodies(r, True, False)
-    rates.add_contact_forces(r, offset(r, dynamics.LAMBDA_C), offset(r, rd.COMPOSITE_FORCE))
+    rc.set_gravity(r)
+    rc.outward_bodies(r, True, False)
+    rates.add_contact_forces(r, offset(r, dynamics.LAMBDA_C), offset(r, rc.COMPOSITE_FORCE))
     rd.inward(r, False)
     rates.differentiate_contacts(r, True)
     rates.differentiate_forces(r, offset(r, dynamics.LAMBDA_C), offset(r, rd.DTAU_DQ), n)
@@ -135,8 +137,6 @@ def contact_dynamics_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
 
     Parameters
     ----------
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     contacts : sequence of Contact
         As for ``contact_dynamics``.
     f_ext : dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6), optional

@@ -33,15 +33,8 @@ from ..dynamics.aba import (
 )
 from ..dynamics.crba import crba_kernel
 from ..dynamics.factor import factor
-from .contacts import (
-    CONTACTS,
-    ITERATIONS,
-    ROWS,
-    SOLUTION,
-    Contact,
-    ContactForces,
-    contact_table,
-)
+from .contacts import ITERATIONS, Contact, ContactForces
+from .packed import CONTACTS, ROWS, SOLUTION, contact_table
 from .rows import couple_contacts, forces_to_origin, propagate_contacts
 from .system import solve_forces
 
@@ -139,8 +132,6 @@ def contact_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: 
 
     Parameters
     ----------
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     f_ext : dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6), optional
         External wrenches (force, moment) [N, N m]: by frame name, at the frame's origin and
         expressed in it; or as an array as for ``aba``.

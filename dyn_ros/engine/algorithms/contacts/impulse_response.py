@@ -13,7 +13,7 @@ from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.lanes import holds_lanes, store
 from ..constrained import products
-from .contacts import axes_of, ncontacts, second_body
+from .packed import axes_of, ncontacts, second_body
 from .response import add_rows, coupling_inverse
 from .root_products import add_motions, add_reactions, minus_root_times, root_transposed_times
 from .rows import LOCAL

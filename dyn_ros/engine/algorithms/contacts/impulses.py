@@ -20,6 +20,7 @@ from ...kernel.lanes import load, store
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
 from ..constrained import constraint_forces as cf
+from ..derivatives import rnea_columns as rc
 from ..derivatives import rnea_derivatives as rd
 from ..dynamics import aba
 from ..dynamics.crba import crba_kernel
@@ -29,20 +30,19 @@ from ..kinematics.jacobians import J
 from ..kinematics.kinematics import OA_GF, OV
 from ..kinematics.root_axes import BODY_VELOCITY, body_velocity
 from . import rates, rows
-from .contacts import (
+from .contacts import Contact, ContactForces
+from .delassus import place_robot
+from .impulse_response import respond_to_configuration, respond_to_rows
+from .packed import (
     CONTACTS,
     ROWS,
     SOLUTION,
-    Contact,
-    ContactForces,
     contact_table,
     ncontacts,
     restitution,
     row_start,
     row_stop,
 )
-from .delassus import place_robot
-from .impulse_response import respond_to_configuration, respond_to_rows
 from .response import invert_coupling, matrix
 from .root_products import clear_linked
 from .system import solve_forces
@@ -142,31 +142,31 @@ def projected_impulse_kernel(r):
 @kernel
 def outward_impact(r):
     """psid of v_after + e v, psidd and forces of v_after - v as an acceleration at rest."""
-    rd.set_relative(r)
+    rc.set_relative(r)
     ly.clear(r.work, ly.offset(r, OA_GF), 6)
     for i in range(1, ly.njoints(r) + 1):
-        Y, p = rd.placed_columns(r, i), ly.parent(r, i)
+        Y, p = rc.placed_columns(r, i), ly.parent(r, i)
         ov = al.load_motion(r.work, ly.offset(r, OV) + 6 * p)
         oa = al.load_motion(r.work, ly.offset(r, OA_GF) + 6 * p)
         v, a = ov, oa
         for c in range(ly.ncolumns(r, i)):
-            S, k = rd.load_column(r, J, i, c), ly.idx_v(r, i) + c
+            S, k = rc.load_column(r, J, i, c), ly.idx_v(r, i) + c
             before, after = load(r.work, ly.offset(r, V) + k), load(r.work,
                                                                     ly.offset(r, DQ_AFTER) + k)
-            rd.store_column(r, rd.PSID, i, c, al.motion_cross(ov, S))
-            rd.store_column(r, rd.PSIDD, i, c, al.motion_cross(oa, S))
+            rc.store_column(r, rc.PSID, i, c, al.motion_cross(ov, S))
+            rc.store_column(r, rc.PSIDD, i, c, al.motion_cross(oa, S))
             v = al.motion_add(v, al.motion_scale(after + restitution(r) * before, S))
             a = al.motion_add(a, al.motion_scale(after - before, S))
         al.store_spatial(r.work, ly.offset(r, OV) + 6 * i, v)
         al.store_spatial(r.work, ly.offset(r, OA_GF) + 6 * i, a)
-        al.store_inertia(r.work, ly.offset(r, rd.COMPOSITE_INERTIA) + 10 * i, Y)
-        al.store_spatial(r.work, ly.offset(r, rd.COMPOSITE_FORCE) + 6 * i, al.momentum(Y, a))
+        al.store_inertia(r.work, ly.offset(r, rc.COMPOSITE_INERTIA) + 10 * i, Y)
+        al.store_spatial(r.work, ly.offset(r, rc.COMPOSITE_FORCE) + 6 * i, al.momentum(Y, a))
 
 
 @kernel
 def differentiate_momentum(r):
     """M (v_after - v) - J' impulse with respect to configuration."""
-    rates.add_contact_forces(r, ly.offset(r, IMPULSE_C), ly.offset(r, rd.COMPOSITE_FORCE))
+    rates.add_contact_forces(r, ly.offset(r, IMPULSE_C), ly.offset(r, rc.COMPOSITE_FORCE))
     rd.inward_at_rest(r, ly.offset(r, rd.DTAU_DQ))
     rates.differentiate_forces(r, ly.offset(r, IMPULSE_C), ly.offset(r, rd.DTAU_DQ), ly.nv(r))
 

@@ -26,15 +26,13 @@ from ..constrained.semidefinite import WIDTH, absolute, solve_scaled
 from ..dynamics.rnea import TAU, newton_euler
 from ..kinematics.root_axes import from_parent
 from . import rows
-from .contacts import (
+from .contacts import ITERATIONS, RANK, RESIDUAL, Contact, ContactForces
+from .delassus import place_robot
+from .dynamics import LAMBDA_C
+from .packed import (
     CONTACTS,
-    ITERATIONS,
-    RANK,
-    RESIDUAL,
     ROWS,
     SOLUTION,
-    Contact,
-    ContactForces,
     contact_table,
     first_body,
     ncontacts,
@@ -42,8 +40,6 @@ from .contacts import (
     row_stop,
     second_body,
 )
-from .delassus import place_robot
-from .dynamics import LAMBDA_C
 from .system import TOLERANCE
 
 WEIGHTS = field("_weights", ("constraints",))           # of the squares of forces
@@ -233,8 +229,6 @@ def contact_inverse_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLik
 
     Parameters
     ----------
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     f_ext : dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6), optional
         External wrenches (force, moment) [N, N m], as for ``contact_dynamics``.
     weights : (m,) or (B, m) array_like, optional
@@ -287,8 +281,6 @@ def contact_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Arra
 
     Parameters
     ----------
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     tau : (nv,) or (B, nv) array_like
         Measured joint torques and forces [N m, N].
     f_ext : dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6), optional

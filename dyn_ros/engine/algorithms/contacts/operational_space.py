@@ -31,7 +31,7 @@ from ..dynamics.crba import crba_kernel
 from ..dynamics.factor import factor
 from ..dynamics.minverse import MINV, inverse_after_elimination, inverse_after_factor
 from ..dynamics.rnea import NLE, G, generalized_gravity_kernel, nonlinear_effects_kernel
-from . import contacts, delassus, rows
+from . import contacts, delassus, packed, rows
 from .response import RESPONSE
 from .system import TOLERANCE
 
@@ -88,7 +88,7 @@ def set_frame(r):
     rows.propagate_contact(r, 0, True)
     delassus.store_jacobian(r, ly.offset(r, delassus.CONTACT_JACOBIAN))
     v = rows.contact_velocities(r, 0).first
-    if contacts.axes_of(r, 0) != rows.LOCAL and not contacts.is_at_origin(r, 0):
+    if packed.axes_of(r, 0) != rows.LOCAL and not packed.is_at_origin(r, 0):
         a = al.Motion(al.cross(v.angular, v.linear), al.zero3(v.linear[0]))
         for k in range(ly.nconstraints(r)):
             ly.increase(r.work, ly.offset(r, cf.EXCESS) + k, al.power(rows.row_force(r, 0, k), a))
@@ -206,21 +206,21 @@ def projected_bias_kernel(r):
     bias_forces(r)
 
 
-_inertia = Algorithm("operational_space_inertia", inertia_kernel, (Q, contacts.ROWS), (OSIM,),
-                     options=(contacts.CONTACTS,), coupled=projected_inertia_kernel).caller()
-_inverse = Algorithm("dynamically_consistent_inverse", inverse_kernel, (Q, contacts.ROWS), (JBAR,),
-                     leaves=(OSIM,), options=(contacts.CONTACTS,),
+_inertia = Algorithm("operational_space_inertia", inertia_kernel, (Q, packed.ROWS), (OSIM,),
+                     options=(packed.CONTACTS,), coupled=projected_inertia_kernel).caller()
+_inverse = Algorithm("dynamically_consistent_inverse", inverse_kernel, (Q, packed.ROWS), (JBAR,),
+                     leaves=(OSIM,), options=(packed.CONTACTS,),
                      coupled=projected_inverse_kernel).caller()
-_projector = Algorithm("null_space_projector", inverse_kernel, (Q, contacts.ROWS), (PROJECTOR,),
-                       leaves=(OSIM, JBAR), options=(contacts.CONTACTS,),
+_projector = Algorithm("null_space_projector", inverse_kernel, (Q, packed.ROWS), (PROJECTOR,),
+                       leaves=(OSIM, JBAR), options=(packed.CONTACTS,),
                        coupled=projected_inverse_kernel).caller()
-_bias = Algorithm("operational_space_bias", bias_kernel, (Q, V, contacts.ROWS), (MU, P),
-                  leaves=(OSIM, JBAR), options=(contacts.CONTACTS,),
+_bias = Algorithm("operational_space_bias", bias_kernel, (Q, V, packed.ROWS), (MU, P),
+                  leaves=(OSIM, JBAR), options=(packed.CONTACTS,),
                   coupled=projected_bias_kernel).caller()
 
 
 def _table(model: Model, data: Data, frame: str | int, reference_frame: ReferenceFrame | int,
-           dimension: contacts.Dimension, damping: float) -> contacts.ContactTable:
+           dimension: contacts.Dimension, damping: float) -> packed.ContactTable:
     """The table of the frame as a contact, found in ``Data`` or created."""
     try:
         if data.model is model:                     # otherwise the call reports it
@@ -229,7 +229,7 @@ def _table(model: Model, data: Data, frame: str | int, reference_frame: Referenc
         pass
     moving_index(require_model(model), "frame", frame)
     contact = contacts.Contact(frame, dimension, reference_frame)
-    table = contacts.contact_table(model, data, (contact,), damping)
+    table = packed.contact_table(model, data, (contact,), damping)
     if getattr(data, "model", None) is model:
         data._tables[frame, reference_frame, dimension, damping] = table
     return table
@@ -263,8 +263,6 @@ def operational_space_inertia(
 
     Raises
     ------
-    ValueError
-        An invalid array, frame or setting; names it, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
@@ -290,14 +288,8 @@ def dynamically_consistent_inverse(
 
     Parameters
     ----------
-    frame : str or int
-        Name or index of a frame that a joint moves: link, joint or fixed joint.
-    reference_frame : ReferenceFrame
-        The axes, and the reference point, as for ``frame_jacobian``.
-    dimension : 6 or 3
-        The pose, or the position of the frame's origin.
-    damping : float
-        Added to the diagonal of J M^-1 J', 0 or more, to avoid large numbers near singularities.
+    frame, reference_frame, dimension, damping
+        As for ``operational_space_inertia``.
 
     Returns
     -------
@@ -307,8 +299,6 @@ def dynamically_consistent_inverse(
 
     Raises
     ------
-    ValueError
-        An invalid array, frame or setting; names it, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
@@ -334,14 +324,8 @@ def null_space_projector(model: Model, data: Data, q: ArrayLike, frame: str | in
 
     Parameters
     ----------
-    frame : str or int
-        Name or index of a frame that a joint moves: link, joint or fixed joint.
-    reference_frame : ReferenceFrame
-        The axes, and the reference point, as for ``frame_jacobian``.
-    dimension : 6 or 3
-        The pose, or the position of the frame's origin.
-    damping : float
-        Added to the diagonal of J M^-1 J', 0 or more, to avoid large numbers near singularities.
+    frame, reference_frame, dimension, damping
+        As for ``operational_space_inertia``.
 
     Returns
     -------
@@ -351,8 +335,6 @@ def null_space_projector(model: Model, data: Data, q: ArrayLike, frame: str | in
 
     Raises
     ------
-    ValueError
-        An invalid array, frame or setting; names it, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
@@ -380,16 +362,8 @@ def operational_space_bias(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
 
     Parameters
     ----------
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
-    frame : str or int
-        Name or index of a frame that a joint moves: link, joint or fixed joint.
-    reference_frame : ReferenceFrame
-        The axes, and the reference point, as for ``frame_jacobian``.
-    dimension : 6 or 3
-        The pose, or the position of the frame's origin.
-    damping : float
-        Added to the diagonal of J M^-1 J', 0 or more, to avoid large numbers near singularities.
+    frame, reference_frame, dimension, damping
+        As for ``operational_space_inertia``.
 
     Returns
     -------
@@ -402,8 +376,6 @@ def operational_space_bias(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
 
     Raises
     ------
-    ValueError
-        An invalid array, frame or setting; names it, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 

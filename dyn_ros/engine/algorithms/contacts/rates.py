@@ -16,11 +16,11 @@ from ...kernel.compiler import kernel
 from ...kernel.fields import field
 from ...kernel.lanes import holds_lanes, load
 from ...kernel.logarithm import log6_rate
-from ..derivatives import rnea_derivatives as rd
+from ..derivatives import rnea_columns as rc
 from ..kinematics.jacobians import J
 from ..kinematics.kinematics import OA_GF, OV
 from ..kinematics.root_axes import position
-from . import contacts, rows
+from . import packed, rows
 
 DAC_DQ = field("dac_dq", ("constraints", "nv"), "Derivative of the accelerations of contacts with "
                                                 "respect to configuration, in their axes.")
@@ -43,9 +43,9 @@ Point = namedtuple("Point", "position axes twice_v turned_v turned_a")
 @kernel
 def body_of(r, n, which):
     """Body 0 or 1 of contact n, with its acceleration without gravity."""
-    i, sign = contacts.first_body(r, n), 1.0
+    i, sign = packed.first_body(r, n), 1.0
     if which == 1:
-        i, sign = contacts.second_body(r, n), -1.0
+        i, sign = packed.second_body(r, n), -1.0
     p = al.add(position(r, i), rows.arm(r, n, which))
     a = al.load_motion(r.work, ly.offset(r, OA_GF) + 6 * i)
     a = al.Motion(al.add(a.linear, al.constant3(r.floats, ly.GRAVITY)), a.angular)
@@ -57,15 +57,15 @@ def body_of(r, n, which):
 def column_of(r, body, i, c):
     """How column c of joint i moves a body, in fixed axes."""
     p = body.point
-    u = al.motion_moved(p, rd.load_column(r, J, i, c))
-    psid = al.motion_moved(p, rd.load_column(r, rd.PSID, i, c))
-    psidd = al.motion_moved(p, rd.load_column(r, rd.PSIDD, i, c))
+    u = al.motion_moved(p, rc.load_column(r, J, i, c))
+    psid = al.motion_moved(p, rc.load_column(r, rc.PSID, i, c))
+    psidd = al.motion_moved(p, rc.load_column(r, rc.PSIDD, i, c))
     g = al.constant3(r.floats, ly.GRAVITY)
     turned = al.Motion(al.add(psidd.linear, al.cross(g, u.angular)), psidd.angular)
     da = al.motion_add(turned, al.motion_cross(psid, body.v))
     return Column(u, al.motion_add(psid, al.motion_cross(u, body.v)),
                   al.motion_add(da, al.motion_cross(u, body.a)),
-                  al.motion_add(al.motion_moved(p, rd.load_column(r, rd.DADV, i, c)),
+                  al.motion_add(al.motion_moved(p, rc.load_column(r, rc.DADV, i, c)),
                                 al.motion_cross(u, body.v)))
 
 
@@ -88,7 +88,7 @@ def relative_rates(r, n, bodies, which, x):
     body = bodies[0] if which == 0 else bodies[1]
     dv, da = al.motion_scale(body.sign, x.dv), al.motion_scale(body.sign, x.da)
     da_dv = al.motion_scale(body.sign, x.da_dv)
-    if contacts.axes_of(r, n) == rows.LOCAL:                      # v1 x v2
+    if packed.axes_of(r, n) == rows.LOCAL:                      # v1 x v2
         if which == 0:
             da = al.motion_add(da, al.motion_cross(x.dv, bodies[1].v))
             da_dv = al.motion_add(da_dv, al.motion_cross(x.u, bodies[1].v))
@@ -118,7 +118,7 @@ def in_axes(r, n, which, u, m, rate):
     """The derivative of a motion m of contact n in its axes, from that in fixed axes."""
     if which == 1:
         return rate
-    if contacts.axes_of(r, n) == rows.LOCAL:
+    if packed.axes_of(r, n) == rows.LOCAL:
         return al.motion_sub(rate, al.motion_cross(u, m))
     return al.Motion(al.add(rate.linear, al.cross(m.angular, u.linear)), rate.angular)
 
@@ -134,7 +134,7 @@ def add_three(r, axes, k, step, x):
 @kernel
 def add_rates(r, n, axes, row, k, x, accelerated):
     """Add derivatives along velocity k to three rows of contact n; a batch needs only some."""
-    step, (_, kd) = ly.nv(r), contacts.gains(r, n)
+    step, (_, kd) = ly.nv(r), packed.gains(r, n)
     k = step * row + k
     if not (accelerated and holds_lanes(r.work)):
         add_three(r, axes, ly.offset(r, DAC_DA) + k, step, x.u)
@@ -152,7 +152,7 @@ def add_rates(r, n, axes, row, k, x, accelerated):
 @kernel
 def add_column(r, n, bodies, motion, which, i, c, accelerated):
     """Add column c of joint i, which moves body ``which``, to the derivatives of contact n."""
-    k, row, (kp, _) = ly.idx_v(r, i) + c, contacts.row_start(r, n), contacts.gains(r, n)
+    k, row, (kp, _) = ly.idx_v(r, i) + c, packed.row_start(r, n), packed.gains(r, n)
     body = bodies[0] if which == 0 else bodies[1]
     x, (v, a) = column_of(r, body, i, c), motion
     dv, da, da_dv = relative_rates(r, n, bodies, which, x)
@@ -176,7 +176,7 @@ def point_of(r, n, bodies, which):
     motions of this body, unless the axes turn with it; then those of the other one.
     """
     body, fixed = (bodies[0], bodies[0]) if which == 0 else (bodies[1], bodies[1])
-    if contacts.axes_of(r, n) == rows.LOCAL:
+    if packed.axes_of(r, n) == rows.LOCAL:
         fixed = bodies[1]
     E, v, w = al.load9(r.work, ly.offset(r, rows.AXES) + 9 * n), fixed.v.linear, fixed.v.angular
     a = al.sub(al.add(fixed.a.linear, al.cross(w, v)), al.constant3(r.floats, ly.GRAVITY))
@@ -191,19 +191,19 @@ def add_point_column(r, n, point, which, i, c, accelerated):
     A point moves with the acceleration a.linear + v.angular x v.linear, which changes in the axes
     of the body by (dAdq + 2 psid.angular x v).linear.
     """
-    p, (kp, _) = point.position, contacts.gains(r, n)
-    S, psid = rd.load_column(r, J, i, c), rd.load_column(r, rd.PSID, i, c)
+    p, (kp, _) = point.position, packed.gains(r, n)
+    S, psid = rc.load_column(r, J, i, c), rc.load_column(r, rc.PSID, i, c)
     w, u = S.angular, al.motion_moved(p, S).linear
     dv = al.add(al.motion_moved(p, psid).linear, al.cross(w, point.turned_v))
     da = al.add(al.cross(psid.angular, point.twice_v), al.cross(w, point.turned_a))
-    da = al.add(da, al.motion_moved(p, rd.load_column(r, rd.PSIDD, i, c)).linear)
+    da = al.add(da, al.motion_moved(p, rc.load_column(r, rc.PSIDD, i, c)).linear)
     da_dv = al.add(al.cross(w, point.twice_v),
-                   al.motion_moved(p, rd.load_column(r, rd.DADV, i, c)).linear)
+                   al.motion_moved(p, rc.load_column(r, rc.DADV, i, c)).linear)
     error = al.scale(kp, u)
-    if accelerated and kp > 0.0 and which == 0 and contacts.axes_of(r, n) == rows.LOCAL:
+    if accelerated and kp > 0.0 and which == 0 and packed.axes_of(r, n) == rows.LOCAL:
         gap = al.load3(r.work, ly.offset(r, rows.ERRORS) + 6 * n)
         error = al.add(error, al.scale(kp, al.cross(w, gap)))
-    add_rates(r, n, point.axes, contacts.row_start(r, n), ly.idx_v(r, i) + c,
+    add_rates(r, n, point.axes, packed.row_start(r, n), ly.idx_v(r, i) + c,
               Rates(u, dv, da, da_dv, error), accelerated)
 
 
@@ -214,7 +214,7 @@ def add_columns(r, n, bodies, which, accelerated):
     i = bodies[0].joint if which == 0 else bodies[1].joint
     while i > 0:
         for c in range(ly.ncolumns(r, i)):
-            if contacts.is_point(r, n):
+            if packed.is_point(r, n):
                 add_point_column(r, n, point, which, i, c, accelerated)
             else:
                 add_column(r, n, bodies, motion, which, i, c, accelerated)
@@ -236,7 +236,7 @@ def differentiate_contacts(r, accelerated):
         if not holds_lanes(r.work):
             ly.clear(r.work, ly.offset(r, DAC_DQ), count)
             ly.clear(r.work, ly.offset(r, DAC_DV), count)
-    for n in range(contacts.ncontacts(r)):
+    for n in range(packed.ncontacts(r)):
         bodies = rows.Pair(body_of(r, n, 0), body_of(r, n, 1))
         add_columns(r, n, bodies, 0, accelerated)
         add_columns(r, n, bodies, 1, accelerated)
@@ -247,10 +247,10 @@ def differentiate_contacts(r, accelerated):
 @kernel
 def contact_force(r, n, forces):
     """The force of contact n on its first body, where it acts; its numbers are at an offset."""
-    f = al.force_scale(load(r.work, forces + contacts.row_start(r, n)), rows.row_force(r, n, 0))
-    for k in range(contacts.row_start(r, n) + 1, contacts.row_stop(r, n)):
+    f = al.force_scale(load(r.work, forces + packed.row_start(r, n)), rows.row_force(r, n, 0))
+    for k in range(packed.row_start(r, n) + 1, packed.row_stop(r, n)):
         f = al.force_add(f, al.force_scale(load(r.work, forces + k),
-                                           rows.row_force(r, n, k - contacts.row_start(r, n))))
+                                           rows.row_force(r, n, k - packed.row_start(r, n))))
     return f
 
 
@@ -264,11 +264,11 @@ def force_rate(r, n, which, of, u, f):
     zero = al.zero3(u.linear[0])
     rate, fixed = al.Force(zero, zero), al.force_cross(u, f)
     if which == 0:
-        rate = fixed if contacts.axes_of(r, n) == rows.LOCAL else al.Force(zero, al.cross(u.linear,
+        rate = fixed if packed.axes_of(r, n) == rows.LOCAL else al.Force(zero, al.cross(u.linear,
                                                                                           f.linear))
     if of == 0:
         return al.force_sub(rate, fixed) if which == 0 else al.Force(zero, zero)
-    if contacts.is_point(r, n):                              # about the point of the second body
+    if packed.is_point(r, n):                              # about the point of the second body
         rate = al.Force(rate.linear, zero)
         if which == 1:
             rate = al.Force(zero, al.cross(u.linear, f.linear))
@@ -283,14 +283,14 @@ def add_force_rates(r, n, bodies, which, f, target, step):
     i = body.joint
     while i > 0:
         for c in range(ly.ncolumns(r, i)):
-            u = al.motion_moved(body.point, rd.load_column(r, J, i, c))
+            u = al.motion_moved(body.point, rc.load_column(r, J, i, c))
             for of in range(2):
                 other = bodies[0] if of == 0 else bodies[1]
                 df = force_rate(r, n, which, of, u, f)
                 j = other.joint
                 while j > 0:
                     for d in range(ly.ncolumns(r, j)):
-                        S = al.motion_moved(other.point, rd.load_column(r, J, j, d))
+                        S = al.motion_moved(other.point, rc.load_column(r, J, j, d))
                         ly.increase(r.work, target + step * (ly.idx_v(r, j) + d) + ly.idx_v(r, i)
                                     + c, -al.power(df, S))
                     j = ly.parent(r, j)
@@ -303,8 +303,8 @@ def differentiate_forces(r, forces, target, step):
 
     The rows of the matrix start at the offset ``target`` and are a step apart.
     """
-    for n in range(contacts.ncontacts(r)):
-        if contacts.second_body(r, n) > 0 or contacts.axes_of(r, n) != rows.LOCAL:
+    for n in range(packed.ncontacts(r)):
+        if packed.second_body(r, n) > 0 or packed.axes_of(r, n) != rows.LOCAL:
             bodies, f = rows.Pair(body_of(r, n, 0), body_of(r, n, 1)), contact_force(r, n, forces)
             add_force_rates(r, n, bodies, 0, f, target, step)
             add_force_rates(r, n, bodies, 1, f, target, step)
@@ -313,13 +313,13 @@ def differentiate_forces(r, forces, target, step):
 @kernel
 def move_force_rates(r, n, forces, target):
     """Add u.linear x f to the derivative of the moment of contact n about the world's origin."""
-    k, i = forces + contacts.row_start(r, n), contacts.first_body(r, n)
+    k, i = forces + packed.row_start(r, n), packed.first_body(r, n)
     f = (load(r.work, k), load(r.work, k + 1), load(r.work, k + 2))
     p, row = al.add(position(r, i),
-                    rows.arm(r, n, 0)), target + ly.nv(r) * (contacts.row_start(r, n) + 3)
+                    rows.arm(r, n, 0)), target + ly.nv(r) * (packed.row_start(r, n) + 3)
     while i > 0:
         for c in range(ly.ncolumns(r, i)):
-            m = al.cross(al.motion_moved(p, rd.load_column(r, J, i, c)).linear, f)
+            m = al.cross(al.motion_moved(p, rc.load_column(r, J, i, c)).linear, f)
             for x in range(3):
                 ly.increase(r.work, row + ly.nv(r) * x + ly.idx_v(r, i) + c, m[x])
         i = ly.parent(r, i)
@@ -330,15 +330,15 @@ def rates_to_origin(r, forces, d_dq):
     """Move derivatives of forces with respect to q to the origin, as ``forces_to_origin``."""
     for j in range(ly.nv(r)):
         rows.forces_to_origin(r, d_dq + j, ly.nv(r))
-    for n in range(contacts.ncontacts(r)):
-        if contacts.is_at_origin(r, n):
+    for n in range(packed.ncontacts(r)):
+        if packed.is_at_origin(r, n):
             move_force_rates(r, n, forces, d_dq)
 
 
 @kernel
 def add_contact_force(r, n, which, f, target):
     """Subtract the force of contact n from those that a joint transmits to a body."""
-    i = contacts.first_body(r, n) if which == 0 else contacts.second_body(r, n)
+    i = packed.first_body(r, n) if which == 0 else packed.second_body(r, n)
     if i > 0:
         p = al.add(position(r, i), rows.arm(r, n, which))
         k = target + 6 * i
@@ -349,7 +349,7 @@ def add_contact_force(r, n, which, f, target):
 @kernel
 def add_contact_forces(r, forces, target):
     """Subtract the forces of all contacts from those of bodies, about the first joint's origin."""
-    for n in range(contacts.ncontacts(r)):
+    for n in range(packed.ncontacts(r)):
         f = contact_force(r, n, forces)
         add_contact_force(r, n, 0, f, target)
         add_contact_force(r, n, 1, f, target)

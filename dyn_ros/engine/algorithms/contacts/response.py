@@ -19,7 +19,7 @@ from ..constrained import constraint_forces as cf
 from ..constrained import products
 from ..constrained.semidefinite import WIDTH, invert_factored
 from ..dynamics.minverse import MINV, ROOT
-from .contacts import damping, ncontacts, row_start, row_stop
+from .packed import damping, ncontacts, row_start, row_stop
 from .root_products import are_linked, branches, moved_contacts
 from .system import TOLERANCE, damping_above_rounding
 

@@ -13,14 +13,14 @@ from ..constrained import constraint_forces as cf
 from ..constrained.products import rows_of
 from ..constrained.semidefinite import WIDTH
 from ..dynamics.minverse import ROOT
-from . import contacts
+from . import packed
 
 # --- what is linked
 
 @kernel
 def branches(r, n):
     """The velocities from which the paths from the bodies of contact n to the root start, or -1."""
-    first, second = contacts.first_body(r, n), contacts.second_body(r, n)
+    first, second = packed.first_body(r, n), packed.second_body(r, n)
     return (cf.last_velocity(r, first) if first > 0 else -1,
             cf.last_velocity(r, second) if second > 0 else -1)
 
@@ -29,8 +29,8 @@ def branches(r, n):
 def are_linked(r):
     """Whether a contact connects two links, whose branches then have nonzero dtau."""
     found = False
-    for n in range(contacts.ncontacts(r)):
-        found = found or (contacts.first_body(r, n) > 0 and contacts.second_body(r, n) > 0)
+    for n in range(packed.ncontacts(r)):
+        found = found or (packed.first_body(r, n) > 0 and packed.second_body(r, n) > 0)
     return found
 
 
@@ -57,7 +57,7 @@ def subtree_end(r, first, last):
 def moved_contacts(r, first, last):
     """The contacts of bodies that velocities ``first`` to ``last`` move, one bit each."""
     found, end = 0, subtree_end(r, first, last)
-    for n in range(contacts.ncontacts(r)):
+    for n in range(packed.ncontacts(r)):
         p, q = branches(r, n)
         if (first <= p and p < end) or (first <= q and q < end):
             found |= 1 << n
@@ -182,9 +182,9 @@ def add_reactions(r, C, forces, first, adding):
         rows, moved = three_rows(r, reactions(r), i), moved_contacts(r, i, min(i + 2, n - 1))
         for k in range(first, n, 3 * la.simd_width(r.work)):
             x = load_block(r, C, i, k) if adding else zero_block(r, C)
-            for contact in range(contacts.ncontacts(r)):
+            for contact in range(packed.ncontacts(r)):
                 if moved >> contact & 1:
-                    for j in range(contacts.row_start(r, contact), contacts.row_stop(r, contact)):
+                    for j in range(packed.row_start(r, contact), packed.row_stop(r, contact)):
                         x = add_to_block(r, x, load_three(r, rows, j), forces, j, k)
             store_block(r, C, i, k, x)
 
@@ -193,13 +193,13 @@ def add_reactions(r, C, forces, first, adding):
 def add_motions(r, W, T, first):
     """W <- W + R' T from column ``first`` on; T is the result of ``minus_root_times``."""
     n, some, linked = ly.nv(r), la.simd_width(r.work), are_linked(r)
-    for contact in range(contacts.ncontacts(r)):
+    for contact in range(packed.ncontacts(r)):
         p, q = branches(r, contact)
         for c in range(first, n, 2 * some):
             stop = n if linked else subtree_end(r, c, min(c + 2 * some, n) - 1)
             low = 0 if linked else c
             a, b = first_in_branch(r, p, low, stop), first_in_branch(r, q, low, stop)
-            for k in range(contacts.row_start(r, contact), contacts.row_stop(r, contact), 3):
+            for k in range(packed.row_start(r, contact), packed.row_stop(r, contact), 3):
                 R = reactions(r)
                 x, y = cf.product_along(r, rows_of(R.start + k, R.step),
                                         rows_of(T.start + c, T.step), n - c, a, b)

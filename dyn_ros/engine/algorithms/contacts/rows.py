@@ -19,7 +19,7 @@ from ..constrained import constraint_forces as cf
 from ..constrained.semidefinite import WIDTH, absolute, clear_rows
 from ..dynamics.aba import DINV, LINK_ACCELERATION
 from ..kinematics import root_axes as ra
-from . import contacts
+from . import packed
 
 LOCAL = int(ReferenceFrame.LOCAL)
 MAX_CONTACTS = MAX_CONSTRAINTS // 3
@@ -61,8 +61,8 @@ def placed(r, i, X):
 def store_arms(r, n, t1, t2):
     """Store where the unit forces of contact n act, with c1 and c2 at t1 and t2 of the joints."""
     arms = ly.offset(r, ARMS) + 6 * n
-    if not contacts.is_point(r, n):
-        t2 = al.add(t1, relative_position(r, contacts.second_body(r, n), contacts.first_body(r, n)))
+    if not packed.is_point(r, n):
+        t2 = al.add(t1, relative_position(r, packed.second_body(r, n), packed.first_body(r, n)))
     al.store3(r.work, arms, t1)
     al.store3(r.work, arms + 3, t2)
 
@@ -70,15 +70,15 @@ def store_arms(r, n, t1, t2):
 @kernel
 def set_contact(r, n):
     """Store axes and arms of contact n."""
-    i, j = contacts.first_body(r, n), contacts.second_body(r, n)
-    X1, X2 = placed(r, i, contacts.first_placement(r, n)), placed(r, j,
-                                                                  contacts.second_placement(r, n))
+    i, j = packed.first_body(r, n), packed.second_body(r, n)
+    X1, X2 = placed(r, i, packed.first_placement(r, n)), placed(r, j,
+                                                                  packed.second_placement(r, n))
     axes = X1.rotation
-    if contacts.axes_of(r, n) != LOCAL:
+    if packed.axes_of(r, n) != LOCAL:
         axes = al.lift9((1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), axes[0])
     al.store9(r.work, ly.offset(r, AXES) + 9 * n, axes)
     store_arms(r, n, X1.translation, X2.translation)
-    if contacts.is_at_origin(r, n):
+    if packed.is_at_origin(r, n):
         al.store3(r.work, ly.offset(r, POINTS) + 3 * n,
                   al.add(relative_position(r, 0, i), X1.translation))
 
@@ -86,10 +86,10 @@ def set_contact(r, n):
 @kernel
 def store_poses(r, n):
     """Store the rotations of c1 and c2 of contact n, and the way from c1 to c2."""
-    i, j, poses = contacts.first_body(r, n), contacts.second_body(r, n), ly.offset(r,
+    i, j, poses = packed.first_body(r, n), packed.second_body(r, n), ly.offset(r,
                                                                                    POSES) + 21 * n
-    X1, X2 = placed(r, i, contacts.first_placement(r, n)), placed(r, j,
-                                                                  contacts.second_placement(r, n))
+    X1, X2 = placed(r, i, packed.first_placement(r, n)), placed(r, j,
+                                                                  packed.second_placement(r, n))
     gap = al.add(relative_position(r, i, j), al.sub(X2.translation, X1.translation))
     al.store9(r.work, poses, X1.rotation)
     al.store9(r.work, poses + 9, X2.rotation)
@@ -116,8 +116,8 @@ def row_force(r, n, c):
 def place_unit_forces(r, n, body, sign):
     """Store the unit forces of contact n on a body, about the origin of its joint."""
     p = arm(r, n, body)
-    for k in range(contacts.row_start(r, n), contacts.row_stop(r, n)):
-        f = al.force_moved(p, row_force(r, n, k - contacts.row_start(r, n)))
+    for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
+        f = al.force_moved(p, row_force(r, n, k - packed.row_start(r, n)))
         cf.store_unit_force(r, k, al.force_scale(sign, f))
 
 
@@ -128,8 +128,8 @@ def contact_velocities(r, n):
     """Velocities of both bodies of contact n, where the unit forces act."""
     v_ = ly.offset(r, ra.BODY_VELOCITY)
     return Pair(
-        al.motion_moved(arm(r, n, 0), al.load_motion(r.work, v_ + 6 * contacts.first_body(r, n))),
-        al.motion_moved(arm(r, n, 1), al.load_motion(r.work, v_ + 6 * contacts.second_body(r, n))))
+        al.motion_moved(arm(r, n, 0), al.load_motion(r.work, v_ + 6 * packed.first_body(r, n))),
+        al.motion_moved(arm(r, n, 1), al.load_motion(r.work, v_ + 6 * packed.second_body(r, n))))
 
 
 @kernel
@@ -140,10 +140,10 @@ def drift(r, n, v):
     with the first body.
     """
     v1, v2 = v
-    if contacts.is_point(r, n):
+    if packed.is_point(r, n):
         return al.Motion(al.sub(al.cross(v1.angular, v1.linear), al.cross(v2.angular, v2.linear)),
                          al.zero3(v1.linear[0]))
-    if contacts.axes_of(r, n) == LOCAL:
+    if packed.axes_of(r, n) == LOCAL:
         return al.motion_cross(v1, v2)
     return al.Motion(al.zero3(v1.linear[0]), al.zero3(v1.linear[0]))
 
@@ -153,7 +153,7 @@ def pose_error(r, n):
     """The motion from c1 to c2, at c1; for dimension 3, their distance."""
     poses = ly.offset(r, POSES) + 21 * n
     gap = al.load3(r.work, poses + 18)
-    if contacts.is_point(r, n):
+    if packed.is_point(r, n):
         return al.Motion(gap, al.zero3(gap[0]))
     R1, R2 = al.load9(r.work, poses), al.load9(r.work, poses + 9)
     m = log6(al.SE3(al.product(al.transposed(R1), R2), al.rotate_inverse(R1, gap)))
@@ -163,7 +163,7 @@ def pose_error(r, n):
 @kernel
 def stabilization(r, n, v):
     """kp err - kd v."""
-    kp, kd = contacts.gains(r, n)
+    kp, kd = packed.gains(r, n)
     a = al.motion_scale(-kd, al.motion_sub(v.first, v.second))
     if kp > 0.0:
         store_poses(r, n)
@@ -182,13 +182,13 @@ def set_excess(r, n):
     v = contact_velocities(r, n)
     a = al.motion_sub(stabilization(r, n, v), drift(r, n, v))
     root = al.load_motion(r.work, ly.offset(r, LINK_ACCELERATION))
-    if contacts.second_body(r, n) == 0:
+    if packed.second_body(r, n) == 0:
         a = al.motion_add(a, root)
-    if contacts.first_body(r, n) == 0:
+    if packed.first_body(r, n) == 0:
         a = al.motion_sub(a, root)
-    for k in range(contacts.row_start(r, n), contacts.row_stop(r, n)):
+    for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
         la.store(r.work, ly.offset(r, cf.EXCESS) + k,
-                 -al.power(row_force(r, n, k - contacts.row_start(r, n)), a))
+                 -al.power(row_force(r, n, k - packed.row_start(r, n)), a))
 
 
 # --- rows and the matrix J M^-1 J'
@@ -207,9 +207,9 @@ def common_joint(r, i, j):
 @kernel
 def trunk(r):
     """The last joint that moves all bodies in contact, or 0."""
-    found = max(contacts.first_body(r, 0), contacts.second_body(r, 0))
-    for n in range(contacts.ncontacts(r)):
-        for i in (contacts.first_body(r, n), contacts.second_body(r, n)):
+    found = max(packed.first_body(r, 0), packed.second_body(r, 0))
+    for n in range(packed.ncontacts(r)):
+        for i in (packed.first_body(r, n), packed.second_body(r, n)):
             if i > 0:
                 found = common_joint(r, found, i)
     return found
@@ -218,8 +218,8 @@ def trunk(r):
 @kernel
 def propagate_bodies(r, n, end, eliminating, moving):
     """Propagate the unit forces of contact n from both bodies to a joint."""
-    i, j, start, stop = contacts.first_body(
-        r, n), contacts.second_body(r, n), contacts.row_start(r, n), contacts.row_stop(r, n)
+    i, j, start, stop = packed.first_body(
+        r, n), packed.second_body(r, n), packed.row_start(r, n), packed.row_stop(r, n)
     if i > 0:
         place_unit_forces(r, n, 0, 1.0)
         cf.propagate(r, ly.offset(r, cf.UNIT_FORCES), i, end, start, stop, eliminating, moving)
@@ -231,8 +231,8 @@ def propagate_bodies(r, n, end, eliminating, moving):
 @kernel
 def propagate_contact(r, n, moving):
     """J' of contact n. In J, unit forces of dimension 6 cancel from a common joint on."""
-    end = 0 if contacts.is_point(r, n) else common_joint(r, contacts.first_body(r, n),
-                                                         contacts.second_body(r, n))
+    end = 0 if packed.is_point(r, n) else common_joint(r, packed.first_body(r, n),
+                                                         packed.second_body(r, n))
     propagate_bodies(r, n, end, False, moving)
 
 
@@ -242,7 +242,7 @@ def propagate_contacts(r, eliminating, moving):
     cf.clear_eliminated(r)
     clear_rows(r, 6, ly.nconstraints(r), ly.offset(r, cf.TRUNK_FORCES))
     end = trunk(r) if eliminating else 0
-    for n in range(contacts.ncontacts(r)):
+    for n in range(packed.ncontacts(r)):
         set_contact(r, n)
         if moving:
             set_excess(r, n)
@@ -257,9 +257,9 @@ def propagate_contacts(r, eliminating, moving):
 @kernel
 def forces_to_origin(r, forces, step):
     """Move the forces of contacts in WORLD to the world's origin; row k is k steps on."""
-    for n in range(contacts.ncontacts(r)):
-        if contacts.is_at_origin(r, n):
-            k = forces + step * contacts.row_start(r, n)
+    for n in range(packed.ncontacts(r)):
+        if packed.is_at_origin(r, n):
+            k = forces + step * packed.row_start(r, n)
             m = al.cross(al.load3(r.work, ly.offset(r, POINTS) + 3 * n),
                          (la.load(r.work, k), la.load(r.work, k + step),
                           la.load(r.work, k + 2 * step)))
@@ -270,9 +270,9 @@ def forces_to_origin(r, forces, step):
 @kernel
 def motions_to_origin(r, motions, step):
     """Move the rows of contacts in WORLD to the world's origin; row k is k steps on."""
-    for n in range(contacts.ncontacts(r)):
-        if contacts.is_at_origin(r, n):
-            k = motions + step * contacts.row_start(r, n)
+    for n in range(packed.ncontacts(r)):
+        if packed.is_at_origin(r, n):
+            k = motions + step * packed.row_start(r, n)
             m = al.cross(al.load3(r.work, ly.offset(r, POINTS) + 3 * n),
                          (la.load(r.work, k + 3 * step), la.load(r.work, k + 4 * step),
                           la.load(r.work, k + 5 * step)))
@@ -310,16 +310,16 @@ def drop_row(r, A, k, count, size):
 @kernel
 def drop_rounding(r, n, C, weights):
     """Clear rows of contact n in C = J W J' that are rounding errors: no velocity moves them."""
-    size = (row_size(r, contacts.first_body(r, n), arm(r, n, 0), weights)
-            + row_size(r, contacts.second_body(r, n), arm(r, n, 1), weights))
-    for k in range(contacts.row_start(r, n), contacts.row_stop(r, n)):
+    size = (row_size(r, packed.first_body(r, n), arm(r, n, 0), weights)
+            + row_size(r, packed.second_body(r, n), arm(r, n, 1), weights))
+    for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
         drop_row(r, C, k, ly.nconstraints(r), size)
 
 
 @kernel
 def are_large(r, n, C, scale):
     """Whether no row of contact n can be a rounding error."""
-    for k in range(contacts.row_start(r, n), contacts.row_stop(r, n)):
+    for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
         if not la.all_above(la.load(r.work, C + (WIDTH + 1) * k), scale):
             return False
     return True
@@ -331,7 +331,7 @@ def drop_all_rounding(r, C, weights):
     scale = la.lift(0.0, la.load(r.work, weights))
     for j in range(ly.nv(r)):
         scale = scale + absolute(la.load(r.work, weights + j))
-    for n in range(contacts.ncontacts(r)):
+    for n in range(packed.ncontacts(r)):
         if not are_large(r, n, C, DOUBTFUL * scale):
             drop_rounding(r, n, C, weights)
 
@@ -340,9 +340,9 @@ def drop_all_rounding(r, C, weights):
 def couple_contacts(r):
     """J M^-1 J' from U^-1 J'."""
     cf.scale_eliminated(r)
-    for n in range(contacts.ncontacts(r)):
-        i, j = contacts.first_body(r, n), contacts.second_body(r, n)
+    for n in range(packed.ncontacts(r)):
+        i, j = packed.first_body(r, n), packed.second_body(r, n)
         first = cf.last_velocity(r, i) if i > 0 else -1
         second = cf.last_velocity(r, j) if j > 0 else -1
-        cf.couple(r, contacts.row_start(r, n), contacts.row_stop(r, n), first, second)
+        cf.couple(r, packed.row_start(r, n), packed.row_stop(r, n), first, second)
     drop_all_rounding(r, ly.offset(r, cf.COUPLING), ly.offset(r, DINV))

@@ -7,7 +7,7 @@ from ...kernel.fields import field
 from ...kernel.layout import nconstraints, offset
 from ..constrained import semidefinite
 from ..constrained.constraint_forces import COUPLING, EXCESS
-from . import contacts
+from . import contacts, packed
 
 STEP = field("_step", ("constraints",))
 VIOLATION = field("_violation", (semidefinite.WIDTH,))
@@ -18,7 +18,7 @@ TOLERANCE = 1e-12
 @kernel
 def largest_violation(r, forces):
     """The largest entry of J M^-1 J' lambda + excess."""
-    m, largest = nconstraints(r), la.lift(0.0, la.load(r.work, offset(r, contacts.SOLUTION)))
+    m, largest = nconstraints(r), la.lift(0.0, la.load(r.work, offset(r, packed.SOLUTION)))
     for k in range(0, m, la.simd_width(r.work)):
         x = la.load_simd(r.work, offset(r, EXCESS) + k, m - k)
         for i in range(m):
@@ -45,9 +45,9 @@ def solve_least_norm(r, forces):
     """The forces of least norm among those with the least violation."""
     store_wanted(r, forces)
     rank = semidefinite.solve_scaled(r, nconstraints(r), offset(r, COUPLING), forces, TOLERANCE)
-    la.store(r.work, offset(r, contacts.SOLUTION) + contacts.RANK, rank)
-    la.store(r.work, offset(r, contacts.SOLUTION) + contacts.RESIDUAL, largest_violation(r, forces))
-    la.store(r.work, offset(r, contacts.SOLUTION) + contacts.ITERATIONS, 1.0)
+    la.store(r.work, offset(r, packed.SOLUTION) + contacts.RANK, rank)
+    la.store(r.work, offset(r, packed.SOLUTION) + contacts.RESIDUAL, largest_violation(r, forces))
+    la.store(r.work, offset(r, packed.SOLUTION) + contacts.ITERATIONS, 1.0)
 
 
 @kernel
@@ -56,7 +56,7 @@ def damping_above_rounding(r):
     trace = la.lift(0.0, la.load(r.work, offset(r, COUPLING)))
     for k in range(nconstraints(r)):
         trace = trace + la.load(r.work, offset(r, COUPLING) + (semidefinite.WIDTH + 1) * k)
-    return la.select_above(contacts.damping(r), TOLERANCE * trace, contacts.damping(r),
+    return la.select_above(packed.damping(r), TOLERANCE * trace, packed.damping(r),
                            TOLERANCE * trace)
 
 
@@ -66,13 +66,13 @@ def iterate(r, forces, previous, n):
 
     (J M^-1 J' + mu) lambda = mu lambda_prox - excess: Parikh and Boyd (2014), section 4.1.
     """
-    m, step, solution = nconstraints(r), offset(r, STEP), offset(r, contacts.SOLUTION)
+    m, step, solution = nconstraints(r), offset(r, STEP), offset(r, packed.SOLUTION)
     mu = damping_above_rounding(r)
     store_wanted(r, step)
     for k in range(m):
         la.store(r.work, step + k, la.load(r.work, step + k) + mu * la.load(r.work, forces + k))
     semidefinite.solve_factored(r, m, step)
-    residual, wanted = la.load(r.work, solution + contacts.RESIDUAL), contacts.wanted_residual(r)
+    residual, wanted = la.load(r.work, solution + contacts.RESIDUAL), packed.wanted_residual(r)
     for k in range(m):
         old, new, older = (la.load(r.work, forces + k), la.load(r.work, step + k),
                            la.load(r.work, previous + k))
@@ -87,7 +87,7 @@ def iterate(r, forces, previous, n):
 @kernel
 def solve_damped(r, forces, previous):
     """Damped forces; further iterations approach those without damping."""
-    solution = offset(r, contacts.SOLUTION)
+    solution = offset(r, packed.SOLUTION)
     la.store(r.work, solution + contacts.RANK,
              semidefinite.rank_of(r, nconstraints(r), offset(r, COUPLING), TOLERANCE))
     semidefinite.factor_semidefinite(r, nconstraints(r), offset(r, COUPLING),
@@ -96,10 +96,10 @@ def solve_damped(r, forces, previous):
         la.store(r.work, forces + k, 0.0)
         la.store(r.work, previous + k, 0.0)
     la.store(r.work, solution + contacts.ITERATIONS, 0.0)
-    la.store(r.work, solution + contacts.RESIDUAL, contacts.wanted_residual(r) + 1.0)
-    for n in range(contacts.most_iterations(r)):
+    la.store(r.work, solution + contacts.RESIDUAL, packed.wanted_residual(r) + 1.0)
+    for n in range(packed.most_iterations(r)):
         iterate(r, forces, previous, n)
-        if la.all_above(contacts.wanted_residual(r), la.load(r.work, solution + contacts.RESIDUAL)):
+        if la.all_above(packed.wanted_residual(r), la.load(r.work, solution + contacts.RESIDUAL)):
             return
 
 
@@ -108,7 +108,7 @@ def solve_forces(r, forces, previous):
     """The forces of contacts, and those before the last proximal iteration; the damping is an
     option.
     """
-    if contacts.damping(r) > 0.0:
+    if packed.damping(r) > 0.0:
         solve_damped(r, forces, previous)
     else:
         for k in range(nconstraints(r)):

@@ -19,6 +19,7 @@ from ...model.model import Model
 from ..dynamics import minverse
 from ..dynamics.aba import DDQ, aba_kernel, projected_aba_kernel
 from ..dynamics.crba import M
+from . import rnea_columns as rc
 from . import rnea_derivatives as rd
 
 DDQ_DQ = field("ddq_dq", ("nv", "nv"), "Derivative of the joint accelerations with respect to "
@@ -60,7 +61,7 @@ def differentiate(r, placed):
     """
     for k in range(ly.nv(r)):
         store(r.work, ly.offset(r, A) + k, load(r.work, ly.offset(r, DDQ) + k))
-    rd.outward(r, placed)
+    rc.outward(r, placed)
     rd.inward(r, True)
     less_minverse_times(r, ly.offset(r, DDQ_DQ), ly.offset(r, DDQ_DV), ly.offset(r, rd.DTAU_DQ),
                         ly.offset(r, rd.DTAU_DV))

@@ -21,6 +21,7 @@ from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
 from ..kinematics.jacobians import DJ, J, move_columns
 from ..kinematics.kinematics import OV
+from . import rnea_columns as rc
 from . import rnea_derivatives as rd
 
 C = field("C", ("nv", "nv"), "Coriolis matrix [kg m2 rad/s, kg m/s].", sparse=True)
@@ -29,35 +30,35 @@ C = field("C", ("nv", "nv"), "Coriolis matrix [kg m2 rad/s, kg m/s].", sparse=Tr
 @kernel
 def coriolis_matrix_kernel(r):
     n, C_ = ly.nv(r), ly.offset(r, C)
-    rd.set_relative(r)
+    rc.set_relative(r)
     for i in range(1, ly.njoints(r) + 1):
-        Y = rd.place_columns(r, i)
+        Y = rc.place_columns(r, i)
         move_columns(r, i)
         v = al.load_motion(r.work, ly.offset(r, OV) + 6 * i)
-        al.store_inertia(r.work, ly.offset(r, rd.COMPOSITE_INERTIA) + 10 * i, Y)
-        al.store_coriolis(r.work, ly.offset(r, rd.COMPOSITE_CORIOLIS) + 12 * i,
+        al.store_inertia(r.work, ly.offset(r, rc.COMPOSITE_INERTIA) + 10 * i, Y)
+        al.store_coriolis(r.work, ly.offset(r, rc.COMPOSITE_CORIOLIS) + 12 * i,
                           al.coriolis_inertia(Y, v, al.momentum(Y, v).linear))
-    rd.clear_composites(r)
+    rc.clear_composites(r)
     ly.clear_matrix(r, C_)
     for i in range(ly.njoints(r), 0, -1):
-        Y, B = rd.composite_inertia(r, i), rd.composite_coriolis(r, i)
+        Y, B = rc.composite_inertia(r, i), rc.composite_coriolis(r, i)
         for c in range(ly.ncolumns(r, i)):
             k = ly.idx_v(r, i) + c
-            S = rd.load_column(r, J, i, c)
+            S = rc.load_column(r, J, i, c)
             F = al.momentum(Y, S)
-            F_rate = al.force_add(al.momentum(Y, rd.load_column(r, DJ, i, c)),
+            F_rate = al.force_add(al.momentum(Y, rc.load_column(r, DJ, i, c)),
                                   al.force_scale(0.5, al.coriolis_times(B, S)))
             u = al.scale(0.5, al.coriolis_transpose_times(B, S))
             for d in range(ly.ncolumns(r, i)):
                 ly.accumulate(r, C_ + n * (ly.idx_v(r, i) + d) + k,
-                              al.power(F_rate, rd.load_column(r, J, i, d)))
+                              al.power(F_rate, rc.load_column(r, J, i, d)))
             j = ly.parent(r, i)
             while j > 0:
                 for d in range(ly.ncolumns(r, j)):
-                    S_d = rd.load_column(r, J, j, d)
+                    S_d = rc.load_column(r, J, j, d)
                     ly.accumulate(r, C_ + n * (ly.idx_v(r, j) + d) + k, al.power(F_rate, S_d))
                     ly.accumulate(r, C_ + n * k + ly.idx_v(r, j) + d,
-                                  al.power(F, rd.load_column(r, DJ, j, d)) + al.dot(u, S_d.angular))
+                                  al.power(F, rc.load_column(r, DJ, j, d)) + al.dot(u, S_d.angular))
                 j = ly.parent(r, j)
     for columns in (J, DJ):
         rd.motions_in_world(r, columns, ly.nallcolumns(r))

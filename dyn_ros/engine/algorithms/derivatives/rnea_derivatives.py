@@ -22,14 +22,15 @@ from ...kernel import algebra as al
 from ...kernel import layout as ly
 from ...kernel.compiler import kernel, subroutine
 from ...kernel.fields import F_EXT, A, Q, V, field
-from ...kernel.lanes import holds_lanes, lift, load, store
+from ...kernel.lanes import holds_lanes, load, store
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
-from ..dynamics.crba import COMPOSITE, M
-from ..dynamics.rnea import TAU, external_force
+from ..dynamics.crba import M
+from ..dynamics.rnea import TAU
 from ..kinematics import root_axes as ra
-from ..kinematics.jacobians import DJ, J, move_columns
+from ..kinematics.jacobians import DJ, J
 from ..kinematics.kinematics import OA_GF, OV
+from . import rnea_columns as rc
 
 DTAU_DQ = field("dtau_dq", ("nv", "nv"), "Derivative of the joint torques with respect to "
                                          "configuration [N m, N per rad, m].", sparse=True)
@@ -37,198 +38,12 @@ DTAU_DV = field("dtau_dv", ("nv", "nv"), "Derivative of the joint torques with r
                                          "velocity [N m s, N s per rad, m].", sparse=True)
 DG_DQ = field("dg_dq", ("nv", "nv"), "Derivative of the gravity torques with respect to "
                                      "configuration [N m, N per rad, m].", sparse=True)
-PSID = field("psid", ("ncolumns", 6), "ov x J, with ov of the parent joint.", True)
-PSIDD = field("psidd", ("ncolumns", 6), "oa_gf x J + ov x psid, with oa_gf and ov of the parent "
-                                        "joint.", True)
-DVDQ = field("dVdq", ("ncolumns", 6),
-             "Derivative of the velocity of a body in the subtree with respect to q, in a frame "
-             "moving with the column; equal to psid.", True)
-DADQ = field("dAdq", ("ncolumns", 6),
-             "Derivative of the acceleration of a body in the subtree with respect to q, in a "
-             "frame moving with the column; equal to psidd without gravity.", True)
-DADV = field("dAdv", ("ncolumns", 6), "dJ + dVdq.", True)
 DFDA = field("dFda", ("ncolumns", 6), "Derivative of the force on a joint's subtree with respect "
                                       "to the acceleration of the joint, expressed in the world, "
                                       "at its origin.", True)
 DFDQ = field("dFdq", ("ncolumns", 6), "Derivative of this force with respect to q; with or "
                                       "without gravity, depending on the last algorithm.", True)
 DFDV = field("dFdv", ("ncolumns", 6), "Derivative of this force with respect to velocity.", True)
-# Of each body, then of each joint's subtree, about the first joint's origin
-COMPOSITE_INERTIA = field("_oYcrb", ("rows", 10))
-COMPOSITE_CORIOLIS = field("_oBcrb", ("rows", 12))
-COMPOSITE_FORCE = field("_of", ("rows", 6))
-
-
-@kernel
-def columns_at(r, field, i, c):
-    """Offset of column c of joint i in a field with the axis "ncolumns"."""
-    return ly.offset(r, field) + 6 * (ly.idx_column(r, i) + c)
-
-
-@kernel
-def load_column(r, field, i, c):
-    return al.load_motion(r.work, columns_at(r, field, i, c))
-
-
-@kernel
-def store_column(r, field, i, c, m):
-    al.store_spatial(r.work, columns_at(r, field, i, c), m)
-
-
-# --- outward
-
-@kernel
-def set_gravity(r):
-    """Set the acceleration of the universe to minus gravity."""
-    ly.clear(r.work, ly.offset(r, OA_GF), 6)
-    al.store3(r.work, ly.offset(r, OA_GF), al.scale(-1.0, al.constant3(r.floats, ly.GRAVITY)))
-
-
-@kernel
-def set_relative(r):
-    """Set the universe to rest, about the first joint's origin."""
-    ra.set_root_relative(r)
-    ly.clear(r.work, ly.offset(r, OV), 6)
-
-
-@kernel
-def place_columns(r, i):
-    """Place the body of joint i, and store its columns of J; return its inertia."""
-    return shift_columns(r, i, ra.place_body_relative(r, i))
-
-
-@kernel
-def placed_columns(r, i):
-    """``place_columns`` for a body that has been placed in the root frame."""
-    ra.make_relative(r, i)
-    return shift_columns(r, i, al.load_inertia(r.work, ly.offset(r, COMPOSITE) + 10 * i))
-
-
-@kernel
-def shift_columns(r, i, Y):
-    """Store the columns of J of joint i; return the inertia of its body."""
-    p = ra.position(r, i)
-    for c in range(ly.ncolumns(r, i)):
-        store_column(r, J, i, c, al.motion_moved(al.scale(-1.0, p), ra.load_column(r, i, c)))
-    Y = al.inertia_moved(p, Y)
-    return al.Inertia(lift(Y.mass, p[0]), Y.moment, Y.rotational)
-
-
-@kernel
-def velocity_columns(r, i):
-    """Store psid and dAdv of joint i, after ``move_columns``."""
-    ov = al.load_motion(r.work, ly.offset(r, OV) + 6 * ly.parent(r, i))
-    for c in range(ly.ncolumns(r, i)):
-        psid = al.motion_cross(ov, load_column(r, J, i, c))
-        store_column(r, PSID, i, c, psid)
-        store_column(r, DADV, i, c, al.motion_add(psid, load_column(r, DJ, i, c)))
-
-
-@kernel
-def acceleration_columns(r, i, acceleration, columns):
-    """Store the acceleration of joint i and a x S + v x psid, after ``velocity_columns``.
-
-    ``acceleration`` is OA or OA_GF, whose row for the universe is already set; ``columns`` is the
-    field of the result.
-    """
-    ov = al.load_motion(r.work, ly.offset(r, OV) + 6 * ly.parent(r, i))
-    oa = al.load_motion(r.work, ly.offset(r, acceleration) + 6 * ly.parent(r, i))
-    total = oa
-    for c in range(ly.ncolumns(r, i)):
-        S, psid = load_column(r, J, i, c), load_column(r, PSID, i, c)
-        store_column(r, columns, i, c,
-                     al.motion_add(al.motion_cross(oa, S), al.motion_cross(ov, psid)))
-        k = ly.idx_v(r, i) + c
-        total = al.motion_add(
-            total, al.motion_add(al.motion_scale(load(r.work, ly.offset(r, A) + k), S),
-                                 al.motion_scale(load(r.work, ly.offset(r, V) + k), psid)))
-    al.store_spatial(r.work, ly.offset(r, acceleration) + 6 * i, total)
-
-
-@kernel
-def store_body(r, i, acceleration, Y):
-    """Store inertia, Coriolis inertia and force of the body of joint i; return its momentum."""
-    v = al.load_motion(r.work, ly.offset(r, OV) + 6 * i)
-    h = al.momentum(Y, v)
-    f = al.force_add(al.momentum(Y, al.load_motion(r.work, ly.offset(r, acceleration) + 6 * i)),
-                     al.force_cross(v, h))
-    al.store_inertia(r.work, ly.offset(r, COMPOSITE_INERTIA) + 10 * i, Y)
-    al.store_coriolis(r.work, ly.offset(r, COMPOSITE_CORIOLIS) + 12 * i,
-                      al.coriolis_inertia(Y, v, h.linear))
-    al.store_spatial(r.work, ly.offset(r, COMPOSITE_FORCE) + 6 * i, f)
-    return h
-
-
-@kernel
-def subtract_external_force(r, i):
-    if ly.has_input(r, F_EXT):
-        R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
-        pushed = al.force_moved(ra.position(r, i), al.force_rotated(R, external_force(r, i)))
-        f = ly.offset(r, COMPOSITE_FORCE) + 6 * i
-        al.store_spatial(r.work, f, al.force_sub(al.load_force(r.work, f), pushed))
-
-
-@kernel
-def outward(r, placed):
-    """Columns, velocities, accelerations and bodies of all joints; see ``placed_columns``."""
-    set_gravity(r)
-    outward_bodies(r, placed, not holds_lanes(r.work))
-
-
-@kernel
-def outward_bodies(r, placed, publishing):
-    """``outward`` with the given acceleration of the universe; publishing stores dAdq."""
-    set_relative(r)
-    g = al.constant3(r.floats, ly.GRAVITY)
-    for i in range(1, ly.njoints(r) + 1):
-        Y = placed_columns(r, i) if placed else place_columns(r, i)
-        move_columns(r, i)
-        velocity_columns(r, i)
-        acceleration_columns(r, i, OA_GF, PSIDD)
-        if publishing:
-            for c in range(ly.ncolumns(r, i)):
-                psidd = load_column(r, PSIDD, i, c)
-                turned = al.cross(g, load_column(r, J, i, c).angular)
-                store_column(r, DADQ, i, c, al.Motion(al.add(psidd.linear, turned), psidd.angular))
-        store_body(r, i, OA_GF, Y)
-        subtract_external_force(r, i)
-
-
-# --- inward
-
-@kernel
-def clear_composites(r):
-    """Clear the composites of the universe, which sum all bodies."""
-    ly.clear(r.work, ly.offset(r, COMPOSITE_INERTIA), 10)
-    ly.clear(r.work, ly.offset(r, COMPOSITE_CORIOLIS), 12)
-    ly.clear(r.work, ly.offset(r, COMPOSITE_FORCE), 6)
-
-
-@kernel
-def composite_inertia(r, i):
-    """Return Y of the subtree of joint i, and add it to that of its parent."""
-    Y = al.load_inertia(r.work, ly.offset(r, COMPOSITE_INERTIA) + 10 * i)
-    p = ly.offset(r, COMPOSITE_INERTIA) + 10 * ly.parent(r, i)
-    al.store_inertia(r.work, p, al.inertia_add(al.load_inertia(r.work, p), Y))
-    return Y
-
-
-@kernel
-def composite_coriolis(r, i):
-    """Return B of the subtree of joint i, and add it to that of its parent."""
-    B = al.load_coriolis(r.work, ly.offset(r, COMPOSITE_CORIOLIS) + 12 * i)
-    p = ly.offset(r, COMPOSITE_CORIOLIS) + 12 * ly.parent(r, i)
-    al.store_coriolis(r.work, p, al.coriolis_add(al.load_coriolis(r.work, p), B))
-    return B
-
-
-@kernel
-def composite_force(r, field, i):
-    """Return the force on the subtree of joint i, or its momentum, and add it to the parent's."""
-    f = al.load_force(r.work, ly.offset(r, field) + 6 * i)
-    p = ly.offset(r, field) + 6 * ly.parent(r, i)
-    al.store_spatial(r.work, p, al.force_add(al.load_force(r.work, p), f))
-    return f
 
 
 @kernel
@@ -236,27 +51,28 @@ def inward(r, publishing):
     """The derivatives, column by column from the tips; publishing also M, tau and dFd*."""
     n, M_, dq, dv, tau = ly.nv(
         r), ly.offset(r, M), ly.offset(r, DTAU_DQ), ly.offset(r, DTAU_DV), ly.offset(r, TAU)
-    clear_composites(r)
+    rc.clear_composites(r)
     ly.clear_matrix(r, dq)
     ly.clear_matrix(r, dv)
     if publishing:
         ly.clear_matrix(r, M_)
         ly.clear(r.work, tau, n)
     for i in range(ly.njoints(r), 0, -1):
-        Y, B = composite_inertia(r, i), composite_coriolis(r, i)
-        f = composite_force(r, COMPOSITE_FORCE, i)
+        Y, B = rc.composite_inertia(r, i), rc.composite_coriolis(r, i)
+        f = rc.composite_force(r, rc.COMPOSITE_FORCE, i)
         for c in range(ly.ncolumns(r, i)):
             k = ly.idx_v(r, i) + c
-            S = load_column(r, J, i, c)
+            S = rc.load_column(r, J, i, c)
             Fa = al.momentum(Y, S)
-            Fv = al.force_add(al.coriolis_times(B, S), al.momentum(Y, load_column(r, DADV, i, c)))
-            Fq = al.force_add(al.coriolis_times(B, load_column(r, PSID, i, c)),
-                              al.momentum(Y, load_column(r, PSIDD, i, c)))
+            Fv = al.force_add(al.coriolis_times(B, S),
+                              al.momentum(Y, rc.load_column(r, rc.DADV, i, c)))
+            Fq = al.force_add(al.coriolis_times(B, rc.load_column(r, rc.PSID, i, c)),
+                              al.momentum(Y, rc.load_column(r, rc.PSIDD, i, c)))
             u = al.coriolis_transpose_times(B, S)
             if publishing:
                 ly.increase(r.work, tau + k, al.power(f, S))
             for d in range(ly.ncolumns(r, i)):
-                S_d = load_column(r, J, i, d)
+                S_d = rc.load_column(r, J, i, d)
                 row = n * (ly.idx_v(r, i) + d) + k
                 if publishing and d <= c:
                     ly.accumulate(r, M_ + row, al.power(Fa, S_d))
@@ -266,12 +82,12 @@ def inward(r, publishing):
                 ly.accumulate(r, dv + row, al.power(Fv, S_d))
             Fq = al.force_add(Fq, al.force_cross(S, f))
             if publishing:
-                store_column(r, DFDA, i, c, Fa)
-                store_column(r, DFDQ, i, c, Fq)
-                store_column(r, DFDV, i, c, Fv)
+                rc.store_column(r, DFDA, i, c, Fa)
+                rc.store_column(r, DFDQ, i, c, Fq)
+                rc.store_column(r, DFDV, i, c, Fv)
             j, d = ly.column_before(r, i, 0)
             while j > 0:
-                S_d = load_column(r, J, j, d)
+                S_d = rc.load_column(r, J, j, d)
                 x = al.power(Fa, S_d)
                 row = n * (ly.idx_v(r, j) + d) + k
                 if publishing:
@@ -281,10 +97,11 @@ def inward(r, publishing):
                 row = n * k + ly.idx_v(r, j) + d
                 if publishing:
                     ly.accumulate(r, M_ + row, x)
-                ly.accumulate(r, dq + row, al.power(Fa, load_column(r, PSIDD, j, d))
-                              + al.dot(u, load_column(r, PSID, j, d).angular))
+                ly.accumulate(r, dq + row, al.power(Fa, rc.load_column(r, rc.PSIDD, j, d))
+                              + al.dot(u, rc.load_column(r, rc.PSID, j, d).angular))
                 ly.accumulate(r, dv + row,
-                              al.power(Fa, load_column(r, DADV, j, d)) + al.dot(u, S_d.angular))
+                              al.power(Fa, rc.load_column(r, rc.DADV, j, d))
+                              + al.dot(u, S_d.angular))
                 j, d = ly.column_before(r, j, d)
     if publishing:
         for k in range(n):
@@ -317,19 +134,19 @@ def forces_in_world(r, field, count):
 @kernel
 def velocity_columns_in_world(r):
     n = ly.nallcolumns(r)
-    for columns in (J, DJ, PSID, DADV):
+    for columns in (J, DJ, rc.PSID, rc.DADV):
         motions_in_world(r, columns, n)
     motions_in_world(r, OV, ly.njoints(r) + 1)
     if holds_lanes(r.work):
         return
     for k in range(6 * n):
-        store(r.work, ly.offset(r, DVDQ) + k, load(r.work, ly.offset(r, PSID) + k))
+        store(r.work, ly.offset(r, rc.DVDQ) + k, load(r.work, ly.offset(r, rc.PSID) + k))
 
 
 @kernel
 def columns_in_world(r):
     velocity_columns_in_world(r)
-    for columns in (PSIDD, DADQ):
+    for columns in (rc.PSIDD, rc.DADQ):
         motions_in_world(r, columns, ly.nallcolumns(r))
     for columns in (DFDA, DFDQ, DFDV):
         forces_in_world(r, columns, ly.nallcolumns(r))
@@ -338,7 +155,7 @@ def columns_in_world(r):
 
 @subroutine
 def rnea_derivatives_kernel(r):
-    outward(r, False)
+    rc.outward(r, False)
     inward(r, True)
     columns_in_world(r)
 
@@ -349,44 +166,44 @@ def rnea_derivatives_kernel(r):
 def inward_at_rest(r, dq):
     """``inward`` at rest: only the derivatives with respect to q."""
     n = ly.nv(r)
-    clear_composites(r)
+    rc.clear_composites(r)
     ly.clear_matrix(r, dq)
     for i in range(ly.njoints(r), 0, -1):
-        Y, f = composite_inertia(r, i), composite_force(r, COMPOSITE_FORCE, i)
+        Y, f = rc.composite_inertia(r, i), rc.composite_force(r, rc.COMPOSITE_FORCE, i)
         for c in range(ly.ncolumns(r, i)):
             k = ly.idx_v(r, i) + c
-            S = load_column(r, J, i, c)
-            Fa, Fq = al.momentum(Y, S), al.momentum(Y, load_column(r, PSIDD, i, c))
+            S = rc.load_column(r, J, i, c)
+            Fa, Fq = al.momentum(Y, S), al.momentum(Y, rc.load_column(r, rc.PSIDD, i, c))
             for d in range(ly.ncolumns(r, i)):
                 ly.accumulate(r, dq + n * (ly.idx_v(r, i) + d) + k,
-                              al.power(Fq, load_column(r, J, i, d)))
+                              al.power(Fq, rc.load_column(r, J, i, d)))
             Fq = al.force_add(Fq, al.force_cross(S, f))
-            store_column(r, DFDQ, i, c, Fq)
+            rc.store_column(r, DFDQ, i, c, Fq)
             j = ly.parent(r, i)
             while j > 0:
                 for d in range(ly.ncolumns(r, j)):
                     ly.accumulate(r, dq + n * (ly.idx_v(r, j) + d) + k,
-                                  al.power(Fq, load_column(r, J, j, d)))
+                                  al.power(Fq, rc.load_column(r, J, j, d)))
                     ly.accumulate(r, dq + n * k + ly.idx_v(r, j) + d,
-                                  al.power(Fa, load_column(r, PSIDD, j, d)))
+                                  al.power(Fa, rc.load_column(r, rc.PSIDD, j, d)))
                 j = ly.parent(r, j)
 
 
 @kernel
 def statics_derivatives(r, dq):
     """``outward`` and ``inward`` at rest: psidd is -g x S, psid is zero."""
-    set_relative(r)
-    set_gravity(r)
+    rc.set_relative(r)
+    rc.set_gravity(r)
     oa = al.load_motion(r.work, ly.offset(r, OA_GF))
     for i in range(1, ly.njoints(r) + 1):
-        Y = place_columns(r, i)
+        Y = rc.place_columns(r, i)
         for c in range(ly.ncolumns(r, i)):
-            store_column(r, PSIDD, i, c, al.motion_cross(oa, load_column(r, J, i, c)))
-        al.store_inertia(r.work, ly.offset(r, COMPOSITE_INERTIA) + 10 * i, Y)
-        al.store_spatial(r.work, ly.offset(r, COMPOSITE_FORCE) + 6 * i, al.momentum(Y, oa))
-        subtract_external_force(r, i)
+            rc.store_column(r, rc.PSIDD, i, c, al.motion_cross(oa, rc.load_column(r, J, i, c)))
+        al.store_inertia(r.work, ly.offset(r, rc.COMPOSITE_INERTIA) + 10 * i, Y)
+        al.store_spatial(r.work, ly.offset(r, rc.COMPOSITE_FORCE) + 6 * i, al.momentum(Y, oa))
+        rc.subtract_external_force(r, i)
     inward_at_rest(r, dq)
-    for columns in (J, PSIDD):
+    for columns in (J, rc.PSIDD):
         motions_in_world(r, columns, ly.nallcolumns(r))
     forces_in_world(r, DFDQ, ly.nallcolumns(r))
 
@@ -401,16 +218,16 @@ def static_torque_derivatives_kernel(r):
     statics_derivatives(r, ly.offset(r, DTAU_DQ))
 
 
-LEAVES = (TAU, J, DJ, PSID, PSIDD, DVDQ, DADQ, DADV, DFDQ, DFDV, DFDA, OV, OA_GF)
+LEAVES = (TAU, J, DJ, rc.PSID, rc.PSIDD, rc.DVDQ, rc.DADQ, rc.DADV, DFDQ, DFDV, DFDA, OV, OA_GF)
 _rnea_derivatives = Algorithm(
     "rnea_derivatives", rnea_derivatives_kernel, (Q, V, A, F_EXT), (DTAU_DQ, DTAU_DV, M),
     optional=(F_EXT,), leaves=LEAVES).caller()
 _gravity_derivatives = Algorithm(
     "generalized_gravity_derivatives", generalized_gravity_derivatives_kernel, (Q,),
-    (DG_DQ,), leaves=(J, PSIDD, DFDQ)).caller()
+    (DG_DQ,), leaves=(J, rc.PSIDD, DFDQ)).caller()
 _static_derivatives = Algorithm(
     "static_torque_derivatives", static_torque_derivatives_kernel, (Q, F_EXT),
-    (DTAU_DQ,), leaves=(J, PSIDD, DFDQ)).caller()
+    (DTAU_DQ,), leaves=(J, rc.PSIDD, DFDQ)).caller()
 
 
 def rnea_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,

@@ -45,6 +45,7 @@ from ...model.model import Model
 from ..dynamics.composites import inertia_rate
 from ..dynamics.crba import M
 from ..kinematics.jacobians import J
+from . import rnea_columns as rc
 from . import rnea_derivatives as rd
 
 CUBE = ("nv", "nv", "nv")
@@ -75,15 +76,15 @@ def coriolis_rate(B, S):
 
 @kernel
 def load_force_column(r, field, i, c):
-    return al.load_force(r.work, rd.columns_at(r, field, i, c))
+    return al.load_force(r.work, rc.columns_at(r, field, i, c))
 
 
 @kernel
 def outer_column(r, i, c):
     """Column d, and the inertias of its subtree with their rates."""
-    Y = al.load_inertia(r.work, ly.offset(r, rd.COMPOSITE_INERTIA) + 10 * i)
-    B = al.load_coriolis(r.work, ly.offset(r, rd.COMPOSITE_CORIOLIS) + 12 * i)
-    S, psid = rd.load_column(r, J, i, c), rd.load_column(r, rd.PSID, i, c)
+    Y = al.load_inertia(r.work, ly.offset(r, rc.COMPOSITE_INERTIA) + 10 * i)
+    B = al.load_coriolis(r.work, ly.offset(r, rc.COMPOSITE_CORIOLIS) + 12 * i)
+    S, psid = rc.load_column(r, J, i, c), rc.load_column(r, rc.PSID, i, c)
     D = al.coriolis_add(coriolis_rate(B, S),
                         al.coriolis_inertia(Y, psid, al.momentum(Y, psid).linear))
     return Outer(S, load_force_column(r, rd.DFDA, i, c), load_force_column(r, rd.DFDV, i, c),
@@ -98,16 +99,16 @@ def forces(r, d, j, b, one_joint):
     If both are columns of the same joint, F5 is not needed and holds Y S_d x S_e. F4 has only its
     angular part, as its linear part is zero.
     """
-    S, psid = rd.load_column(r, J, j, b), rd.load_column(r, rd.PSID, j, b)
+    S, psid = rc.load_column(r, J, j, b), rc.load_column(r, rc.PSID, j, b)
     turned, rate = al.force_cross(psid, d.Fa), al.momentum(d.P, psid)
     F3 = al.force_sub(turned, rate)
     F3 = al.Force(F3.linear, al.add(F3.angular, al.cross(S.angular, d.u)))
-    F5 = al.force_add(al.coriolis_times(d.D, S), al.momentum(d.P, rd.load_column(r, rd.DADV, j, b)))
+    F5 = al.force_add(al.coriolis_times(d.D, S), al.momentum(d.P, rc.load_column(r, rc.DADV, j, b)))
     if one_joint:
         F5 = al.momentum(d.Y, al.motion_cross(d.S, S))
     F6 = al.force_add(al.force_add(turned, rate), al.force_cross(S, d.Fv))
     F7 = al.force_add(al.force_add(al.coriolis_times(d.D, psid), al.force_cross(S, d.Fq)),
-                      al.momentum(d.P, rd.load_column(r, rd.PSIDD, j, b)))
+                      al.momentum(d.P, rc.load_column(r, rc.PSIDD, j, b)))
     F1, F2 = al.force_cross(S, d.Fa), al.momentum(d.P, S)
     return Forces(F1, F2, F3, al.coriolis_transpose_times(d.D, S), F5, F6, F7, al.force_sub(F1, F2))
 
@@ -118,8 +119,8 @@ def store_entries(r, d, e, f, F, k, a, de_one_joint, ef_one_joint):
     n = ly.nv(r)
     qq, vv = ly.offset(r, D2TAU_DQDQ), ly.offset(r, D2TAU_DVDV)
     qv, aq = ly.offset(r, D2TAU_DQDV), ly.offset(r, D2TAU_DADQ)
-    S, psid = rd.load_column(r, J, k, a), rd.load_column(r, rd.PSID, k, a)
-    psidd, dAdv = rd.load_column(r, rd.PSIDD, k, a), rd.load_column(r, rd.DADV, k, a)
+    S, psid = rc.load_column(r, J, k, a), rc.load_column(r, rc.PSID, k, a)
+    psidd, dAdv = rc.load_column(r, rc.PSIDD, k, a), rc.load_column(r, rc.DADV, k, a)
     x, y = al.power(F.F1, S), al.power(F.F2, S)
     z = al.power(F.difference, psid)
     def_, dfe = (d * n + e) * n + f, (d * n + f) * n + e
@@ -185,7 +186,7 @@ def second_order(r):
 
 @subroutine
 def rnea_second_order_derivatives_kernel(r):
-    rd.outward(r, False)
+    rc.outward(r, False)
     rd.inward(r, True)
     second_order(r)
     rd.columns_in_world(r)

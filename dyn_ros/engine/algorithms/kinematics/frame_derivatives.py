@@ -25,7 +25,7 @@ from ...kernel.types import Array, ArrayLike
 from ...model.frames import ReferenceFrame, frame_selector
 from ...model.inputs import flag
 from ...model.model import Model
-from . import frames
+from . import frame_jacobians, frames
 
 V_DQ = field("v_partial_dq", ("nv", 6), "Derivative of the velocity of one frame with respect to "
                                         "configuration.", True)
@@ -50,13 +50,13 @@ def add_joint(r, j, T, v, a, v_j, v_p, a_p):
         da = al.motion_add(al.motion_cross(a_p, u), al.motion_cross(dv, al.motion_sub(v, v_p)))
         da_dv = al.motion_cross(al.motion_add(v_p, al.motion_sub(v_j, v)), u)
         column = al.motion_to_parent(T, u)
-        frames.add_to_row(r, V_DQ, k,
+        frame_jacobians.add_to_row(r, V_DQ, k,
                           al.motion_to_parent(T, al.motion_add(dv, al.motion_cross(w, v))))
-        frames.add_to_row(r, V_DV, k, column)
-        frames.add_to_row(r, A_DQ, k,
+        frame_jacobians.add_to_row(r, V_DV, k, column)
+        frame_jacobians.add_to_row(r, A_DQ, k,
                           al.motion_to_parent(T, al.motion_add(da, al.motion_cross(w, a))))
-        frames.add_to_row(r, A_DV, k, al.motion_to_parent(T, da_dv))
-        frames.add_to_row(r, A_DA, k, column)
+        frame_jacobians.add_to_row(r, A_DV, k, al.motion_to_parent(T, da_dv))
+        frame_jacobians.add_to_row(r, A_DA, k, column)
 
 
 @kernel
@@ -95,8 +95,8 @@ def add_turning(r, v):
     for k in range(ly.nv(r)):
         v_dq = al.load_motion(r.work, ly.offset(r, V_DQ) + 6 * k)
         v_dv = al.load_motion(r.work, ly.offset(r, V_DV) + 6 * k)
-        frames.add_to_row(r, A_DQ, k, rate_of_turning(v, v_dq))
-        frames.add_to_row(r, A_DV, k, rate_of_turning(v, v_dv))
+        frame_jacobians.add_to_row(r, A_DQ, k, rate_of_turning(v, v_dq))
+        frame_jacobians.add_to_row(r, A_DV, k, rate_of_turning(v, v_dv))
 
 
 @kernel

@@ -1,0 +1,318 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Contacts packed for kernels: the table, its checks, and what kernels read from it.
+
+A table of integers is created once for each combination of contacts and options, and cached in
+``Data``. Its address is an option of the call and holds the table in memory.
+"""
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...call.data import Data
+from ...kernel.algebra import SE3 as Placement
+from ...kernel.compiler import kernel
+from ...kernel.fields import MAX_CONSTRAINTS, declare_option, field
+from ...kernel.lanes import floats_at, integers_at, load
+from ...kernel.layout import option
+from ...kernel.types import Array
+from ...model.frames import ReferenceFrame, frame_number
+from ...model.inputs import finite_array, require_model
+from ...model.model import Model
+from .contacts import Contact
+
+CONTACTS = declare_option("contacts")               # the address of a table
+ROWS = field("_rows", ("constraints",))             # zeros: as many as the contacts have rows
+SOLUTION = field("_solution", (3,))                 # of the contact forces, see below
+
+DAMPING, WANTED_RESIDUAL, MOST_ITERATIONS, RESTITUTION, NCONTACTS = range(5)
+CONTACT = 5                                         # the first contact
+JOINT, OTHER, START, STOP, REFERENCE, AT_ORIGIN, KP, KD, PLACEMENT, OTHER_PLACEMENT = (
+    0, 1, 2, 3, 4, 5, 6, 7, 8, 20)
+CONTACT_SIZE = 32
+MAX_CONTACTS = MAX_CONSTRAINTS // 3
+_KEPT = 64                                          # tables that a Data keeps
+_MOST_ITERATIONS = 1_000_000
+
+
+class ContactTable(int):
+    """The address of the integers that a kernel reads; who has it holds them in memory."""
+
+    contacts: tuple[Contact, ...]
+    numbers: NDArray[np.int64]
+    zeros: Array                        # one for each row
+    rows: dict[str, slice]
+    damping: float
+
+
+class Settings(NamedTuple):
+    """How contacts are resolved."""
+
+    damping: float = 0.0
+    residual: float | None = None       # that ends proximal iterations
+    max_iterations: int = 1
+    restitution: float = 0.0
+
+
+def contact_table(model: Model, data: Data, contacts: Sequence[Contact],
+                  damping: float = 0.0, residual: float | None = None,
+                  max_iterations: int = 1, restitution: float = 0.0) -> ContactTable:
+    """The table of some contacts, found in ``Data`` or created.
+
+    Rows in WORLD are those in LOCAL_WORLD_ALIGNED, which do not lose accuracy far from the world's
+    origin; kernels then move the results there.
+
+    Raises
+    ------
+    ValueError
+        Unknown frames, contacts of the same name, more rows than ``MAX_CONSTRAINTS``, a frame that
+        no joint moves, or an invalid setting.
+    """
+    settings = damping, residual, max_iterations, restitution
+    try:
+        hash(settings)                              # an array of one number equals that number
+        known, found = data._newest_table
+        if known == (contacts, settings) and data.model is model:   # otherwise the call reports it
+            return found
+    except (AttributeError, TypeError, ValueError):     # not a Data; an array
+        pass
+    given = contacts
+    if type(contacts) is not tuple:
+        contacts = tuple(contacts) if type(contacts) is list else as_tuple(contacts)
+    try:
+        if data.model is model:
+            return data._tables[contacts, settings]
+    except (AttributeError, KeyError, TypeError):   # not a Data; a new table; not hashable
+        pass
+    kept = data._tables if getattr(data, "model", None) is model else {}
+    require_contacts(contacts)
+    found = _new_table(require_model(model), contacts, _checked_settings(*settings))
+    if len(kept) >= _KEPT:
+        kept.clear()
+    with contextlib.suppress(TypeError):            # damping is an array without an axis
+        kept[contacts, settings] = found
+        if getattr(data, "model", None) is model and type(given) in (tuple, list):
+            data.__dict__["_newest_table"] = (given[:], settings), found
+    return found
+
+
+def as_tuple(contacts):
+    """Contacts, or anything else in a tuple, for ``require_contacts`` to report."""
+    try:
+        return tuple(contacts)
+    except TypeError:
+        return (contacts,)
+
+
+def require_contacts(contacts):
+    """Raise a TypeError if something is not a ``Contact``."""
+    for contact in contacts:
+        if not isinstance(contact, Contact):
+            raise TypeError(f"contacts: expected a sequence of dyn_ros.Contact, got "
+                            f"{type(contact).__name__}: {contact!r:.80}")
+
+
+def _checked_settings(damping, residual, most, restitution):
+    damping = float(finite_array("damping", damping, ()))
+    if damping < 0.0:
+        raise ValueError(f"damping: expected a number of 0 or more, got {damping:g}")
+    restitution = float(finite_array("restitution", restitution, ()))
+    if not 0.0 <= restitution <= 1.0:
+        raise ValueError(f"restitution: expected a number from 0 to 1, got {restitution:g}")
+    if residual is None:
+        return Settings(damping, None, 1, restitution)
+    residual = float(finite_array("residual", residual, ()))
+    if residual < 0.0:
+        raise ValueError(f"residual: expected a number of 0 or more, got {residual:g}")
+    if damping == 0.0:
+        raise ValueError("damping: expected a positive number for proximal iterations, got 0; "
+                         "set it to about 1e-6, or omit residual")
+    if (isinstance(most, bool) or not isinstance(most, (int, np.integer))
+            or not 1 <= most <= _MOST_ITERATIONS):
+        raise ValueError(f"max_iterations: expected a whole number from 1 to {_MOST_ITERATIONS}, "
+                         f"got {most!r:.80}")
+    return Settings(damping, residual, int(most), restitution)
+
+
+def _new_table(model, contacts, settings):
+    ends = np.cumsum([0, *(contact.dimension for contact in contacts)])
+    if ends[-1] > MAX_CONSTRAINTS:
+        raise ValueError(f"contacts: expected at most {MAX_CONSTRAINTS} rows, 3 or 6 for each "
+                         f"contact, got {ends[-1]} in {len(contacts)} contacts")
+    numbers = np.zeros(CONTACT + CONTACT_SIZE * len(contacts), np.int64)
+    numbers[NCONTACTS], numbers[MOST_ITERATIONS] = len(contacts), settings.max_iterations
+    floats = numbers.view(np.float64)
+    floats[DAMPING], floats[WANTED_RESIDUAL] = settings.damping, settings.residual or 0.0
+    floats[RESTITUTION] = settings.restitution
+    rows: dict[str, slice] = {}
+    for n, contact in enumerate(contacts):
+        row = slice(CONTACT + CONTACT_SIZE * n, CONTACT + CONTACT_SIZE * (n + 1))
+        name = _write_contact(model, contact, ends[n], numbers[row], floats[row])
+        if name in rows:
+            raise ValueError(f"contacts: two are named {name!r}; set the argument name of one")
+        rows[name] = slice(int(ends[n]), int(ends[n + 1]))
+    found = ContactTable(numbers.ctypes.data)
+    found.contacts, found.numbers, found.rows = contacts, numbers, rows
+    found.zeros, found.damping = np.zeros(ends[-1]), settings.damping
+    return found
+
+
+def _write_contact(model, contact, start, numbers, floats):
+    """Write a contact to its part of the table, as integers and floats; return its name."""
+    index = _frame(model, contact, "frame")
+    frame, name = model.tree.frames[index], contact.name or model.frame_names[index]
+    other_joint, other_place = -1, np.eye(4)
+    if contact.other is not None:
+        other = model.tree.frames[_frame(model, contact, "other")]
+        other_joint, other_place = other.parent, other.placement
+    if frame.parent < 0 and other_joint < 0:
+        raise ValueError(f"contacts: no joint moves the frame {model.frame_names[index]!r} of "
+                         f"contact {name!r}; available: {_moving_frames(model)}")
+    if frame.parent == other_joint:
+        raise ValueError(f"contacts: the frames {contact.frame!r} and {contact.other!r} of contact "
+                         f"{name!r} belong to the same body, which the joint "
+                         f"{model.joint_names[frame.parent]!r} moves; choose frames of two bodies")
+    numbers[JOINT], numbers[OTHER] = frame.parent + 1, other_joint + 1
+    numbers[START], numbers[STOP] = start, start + contact.dimension
+    numbers[REFERENCE] = contact.reference_frame
+    if contact.reference_frame == ReferenceFrame.WORLD:
+        numbers[REFERENCE] = ReferenceFrame.LOCAL_WORLD_ALIGNED
+        numbers[AT_ORIGIN] = contact.dimension == 6
+    floats[KP], floats[KD] = contact.kp, contact.kd
+    for place, X in ((PLACEMENT, frame.placement @ contact.placement.as_homogeneous()),
+                     (OTHER_PLACEMENT, other_place @ contact.other_placement.as_homogeneous())):
+        floats[place:place + 9], floats[place + 9:place + 12] = X[:3, :3].ravel(), X[:3, 3]
+    return name
+
+
+def _frame(model, contact, attribute):
+    """Index of the frame of a contact."""
+    try:
+        return frame_number(model, getattr(contact, attribute), attribute)
+    except ValueError as error:
+        if attribute == "frame" and contact.name in (None, contact.frame):
+            raise
+        raise ValueError(f"{attribute} of contact {contact.name or contact.frame!r:.80}: "
+                         f"{error}") from None
+
+
+def _moving_frames(model):
+    return ", ".join(known.name for known in model.tree.frames if known.parent >= 0)
+
+
+# --- the table in kernels
+
+@kernel
+def ncontacts(r):
+    return load(integers_at(option(r, CONTACTS)), NCONTACTS)
+
+
+@kernel
+def damping(r):
+    return load(floats_at(option(r, CONTACTS)), DAMPING)
+
+
+@kernel
+def wanted_residual(r):
+    return load(floats_at(option(r, CONTACTS)), WANTED_RESIDUAL)
+
+
+@kernel
+def restitution(r):
+    return load(floats_at(option(r, CONTACTS)), RESTITUTION)
+
+
+@kernel
+def most_iterations(r):
+    return load(integers_at(option(r, CONTACTS)), MOST_ITERATIONS)
+
+
+@kernel
+def _integer(r, n, k):
+    return load(integers_at(option(r, CONTACTS)), CONTACT + CONTACT_SIZE * n + k)
+
+
+@kernel
+def _number(r, n, k):
+    return load(floats_at(option(r, CONTACTS)), CONTACT + CONTACT_SIZE * n + k)
+
+
+@kernel
+def first_body(r, n):
+    """The joint that moves c1 of contact n, or 0."""
+    return _integer(r, n, JOINT)
+
+
+@kernel
+def second_body(r, n):
+    """The joint that moves c2, or 0."""
+    return _integer(r, n, OTHER)
+
+
+@kernel
+def row_start(r, n):
+    return _integer(r, n, START)
+
+
+@kernel
+def row_stop(r, n):
+    return _integer(r, n, STOP)
+
+
+@kernel
+def is_point(r, n):
+    """Whether contact n has dimension 3."""
+    return row_stop(r, n) - row_start(r, n) == 3
+
+
+@kernel
+def axes_of(r, n):
+    """The reference frame of contact n, a number of ReferenceFrame."""
+    return _integer(r, n, REFERENCE)
+
+
+@kernel
+def is_at_origin(r, n):
+    """Whether results of contact n, found at c1, are wanted at the world's origin."""
+    return _integer(r, n, AT_ORIGIN) == 1
+
+
+@kernel
+def any_at_origin(r):
+    """Whether results of a contact are wanted at the world's origin."""
+    found = False
+    for n in range(ncontacts(r)):
+        found = found or is_at_origin(r, n)
+    return found
+
+
+@kernel
+def gains(r, n):
+    """kp and kd."""
+    return _number(r, n, KP), _number(r, n, KD)
+
+
+@kernel
+def _load_placement(r, n, k):
+    a, k = floats_at(option(r, CONTACTS)), CONTACT + CONTACT_SIZE * n + k
+    return Placement((load(a, k), load(a, k + 1), load(a, k + 2),
+                      load(a, k + 3), load(a, k + 4), load(a, k + 5),
+                      load(a, k + 6), load(a, k + 7), load(a, k + 8)),
+                     (load(a, k + 9), load(a, k + 10), load(a, k + 11)))
+
+
+@kernel
+def first_placement(r, n):
+    """c1 in the frame of its joint."""
+    return _load_placement(r, n, PLACEMENT)
+
+
+@kernel
+def second_placement(r, n):
+    """c2 in the frame of its joint, or in the world."""
+    return _load_placement(r, n, OTHER_PLACEMENT)

@@ -1,0 +1,338 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Jacobian of one frame or joint, its rate, and the kinematic Hessian."""
+from __future__ import annotations
+
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel import algebra as al
+from ...kernel import layout as ly
+from ...kernel.compiler import kernel
+from ...kernel.fields import FRAME, POINT, REFERENCE_FRAME, A, Q, V, field
+from ...kernel.types import Array, ArrayLike
+from ...model.frames import ReferenceFrame, frame_selector, joint_selector
+from ...model.model import Model
+from . import frames
+from .frames import IN_FRAME, reference_frame
+
+FRAME_JACOBIAN = field("frame_jacobian", ("nv", 6), "Jacobian of one frame.", True)
+FRAME_JACOBIAN_TIME_VARIATION = field("frame_jacobian_time_variation", ("nv", 6),
+                                      "Time derivative of the Jacobian of one frame.", True)
+FRAME_HESSIAN = field("frame_hessian", (6, "nv", "nv"), "Kinematic Hessian of one frame, indexed "
+                                                        "by row, column, velocity.")
+
+
+@kernel
+def add_to_row(r, field, k, m):
+    n = ly.offset(r, field) + 6 * k
+    al.store_spatial(r.work, n, al.motion_add(al.load_motion(r.work, n), m))
+
+
+@kernel
+def jacobian_kernel(r):
+    X, _, _ = frames.traverse_to_root(r, False)
+    T = frames.to_reference_frame(X, reference_frame(r))
+    ly.clear(r.work, ly.offset(r, FRAME_JACOBIAN), 6 * ly.nv(r))
+    j = frames.first_joint(r)
+    while j > 0:
+        for c in range(ly.ncolumns(r, j)):
+            u = al.load_motion(r.work, ly.offset(r, IN_FRAME) + 6 * (ly.idx_column(r, j) + c))
+            add_to_row(r, FRAME_JACOBIAN, ly.idx_v(r, j) + c, al.motion_to_parent(T, u))
+        j = ly.parent(r, j)
+
+
+@kernel
+def jacobian_time_variation_kernel(r):
+    ly.clear(r.work, ly.offset(r, A), ly.nv(r))
+    X, v, _ = frames.traverse_to_root(r, True)
+    T = frames.to_reference_frame(X, reference_frame(r))
+    w = frames.motion_of_axes(v, reference_frame(r))
+    ly.clear(r.work, ly.offset(r, FRAME_JACOBIAN), 6 * ly.nv(r))
+    ly.clear(r.work, ly.offset(r, FRAME_JACOBIAN_TIME_VARIATION), 6 * ly.nv(r))
+    j = frames.first_joint(r)
+    while j > 0:
+        for c in range(ly.ncolumns(r, j)):
+            k = 6 * (ly.idx_column(r, j) + c)
+            u = al.load_motion(r.work, ly.offset(r, IN_FRAME) + k)
+            du = al.motion_add(al.load_motion(r.work, ly.offset(r, frames.THEIR_RATE) + k),
+                               al.motion_cross(w, u))
+            add_to_row(r, FRAME_JACOBIAN, ly.idx_v(r, j) + c, al.motion_to_parent(T, u))
+            add_to_row(r, FRAME_JACOBIAN_TIME_VARIATION, ly.idx_v(r, j) + c,
+                       al.motion_to_parent(T, du))
+        j = ly.parent(r, j)
+
+
+@kernel
+def add_to_hessian(r, k, x, m):
+    """Add to the derivative of column k with respect to coordinate x."""
+    n = ly.nv(r)
+    for row in range(3):
+        ly.increase(r.work, ly.offset(r, FRAME_HESSIAN) + (row * n + k) * n + x, m.linear[row])
+        ly.increase(r.work, ly.offset(r, FRAME_HESSIAN) + ((3 + row) * n + k) * n + x,
+                    m.angular[row])
+
+
+@kernel
+def hessian_kernel(r):
+    """Coordinate x changes a column u that is closer to the root by -u_x x u in the frame."""
+    X, _, _ = frames.traverse_to_root(r, False)
+    T = frames.to_reference_frame(X, reference_frame(r))
+    ly.clear(r.work, ly.offset(r, FRAME_HESSIAN), 6 * ly.nv(r) * ly.nv(r))
+    i = frames.first_joint(r)
+    while i > 0:
+        for b in range(ly.ncolumns(r, i)):
+            u_x = al.load_motion(r.work, ly.offset(r, IN_FRAME) + 6 * (ly.idx_column(r, i) + b))
+            w = frames.motion_of_axes(u_x, reference_frame(r))
+            j = frames.first_joint(r)
+            while j > 0:
+                turn = al.motion_sub(w, u_x) if j < i else w
+                for c in range(ly.ncolumns(r, j)):
+                    u = al.load_motion(r.work,
+                                       ly.offset(r, IN_FRAME) + 6 * (ly.idx_column(r, j) + c))
+                    add_to_hessian(r, ly.idx_v(r, j) + c, ly.idx_v(r, i) + b,
+                                   al.motion_to_parent(T, al.motion_cross(turn, u)))
+                j = ly.parent(r, j)
+        i = ly.parent(r, i)
+_jacobian = Algorithm("frame_jacobian", jacobian_kernel, (Q, POINT), (FRAME_JACOBIAN,),
+                      optional=(POINT,), options=(FRAME, REFERENCE_FRAME)).caller()
+_variation = Algorithm("frame_jacobian_time_variation", jacobian_time_variation_kernel,
+                       (Q, V, POINT), (FRAME_JACOBIAN_TIME_VARIATION,), optional=(POINT,),
+                       leaves=(FRAME_JACOBIAN,), options=(FRAME, REFERENCE_FRAME)).caller()
+_hessian = Algorithm("frame_hessian", hessian_kernel, (Q,), (FRAME_HESSIAN,),
+                     options=(FRAME, REFERENCE_FRAME)).caller()
+
+
+def frame_jacobian(model: Model, data: Data, q: ArrayLike, frame: str | int,
+                   reference_frame: ReferenceFrame | int, offset: ArrayLike | None = None, *,
+                   threads: int = 1) -> Array:
+    """Jacobian of a frame; multiplied by v, it is the velocity of the frame.
+
+    Featherstone (2008), section 4.1; O(d) for a frame at depth d.
+
+    Parameters
+    ----------
+    offset : (3,) or (B, 3) array_like, optional
+        A point fixed to the frame and expressed in it [m], used instead of its origin.
+
+    Returns
+    -------
+    (6, nv) ndarray
+        Columns (linear, angular); a mimic joint contributes to the column of its master. For a
+        single state, ``data.frame_jacobian``; for a batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown frame or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
+
+    Examples
+    --------
+    The velocity of a point 0.1 m in front of the tool:
+
+    >>> J = dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL_WORLD_ALIGNED,
+    ...                            offset=[0.0, 0.0, 0.1])
+    >>> J.shape, (J @ v).shape
+    ((6, 7), (6,))
+    """
+    return _jacobian(model, data, threads, frame_selector(model, frame, reference_frame),
+                     q, offset)
+
+
+def frame_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
+                                  frame: str | int, reference_frame: ReferenceFrame | int,
+                                  offset: ArrayLike | None = None, *, threads: int = 1) -> Array:
+    """Time derivative of the entries of ``frame_jacobian``.
+
+    Multiplied by v, plus the Jacobian times a, it is the spatial acceleration in WORLD and LOCAL,
+    and the classical one in LOCAL_WORLD_ALIGNED. Featherstone (2008), section 2.10; O(d) for a
+    frame at depth d. Also computes ``data.frame_jacobian``.
+
+    Parameters
+    ----------
+    offset : (3,) or (B, 3) array_like, optional
+        A point fixed to the frame and expressed in it [m], used instead of its origin.
+
+    Returns
+    -------
+    (6, nv) ndarray
+        In the order and the frame of ``frame_jacobian``. For a single state,
+        ``data.frame_jacobian_time_variation``; for a batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown frame or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
+
+    Examples
+    --------
+    >>> axes = ReferenceFrame.LOCAL_WORLD_ALIGNED
+    >>> dJ = dyn_ros.frame_jacobian_time_variation(model, data, q, v, "tool", axes).copy()
+    >>> h = 1e-6
+    >>> after = dyn_ros.frame_jacobian(model, data, q + h * v, "tool", axes).copy()
+    >>> before = dyn_ros.frame_jacobian(model, data, q - h * v, "tool", axes)
+    >>> np.allclose(dJ, (after - before) / (2 * h), atol=1e-8)
+    True
+    """
+    return _variation(model, data, threads, frame_selector(model, frame, reference_frame),
+                      q, v, offset)
+
+
+def frame_hessian(model: Model, data: Data, q: ArrayLike, frame: str | int,
+                  reference_frame: ReferenceFrame | int, *, threads: int = 1) -> Array:
+    """Kinematic Hessian of a frame: the derivative of its Jacobian with respect to q.
+
+    H[i, j, k] is the derivative of entry i, j of the Jacobian along coordinate k, that is along
+    ``integrate(q, e_k)``; its sum over k with v_k is the time variation. It is not symmetric in j
+    and k. By products of the columns of the Jacobian, Featherstone (2008), section 2.10; O(d^2) for
+    a frame at depth d, also for joints with several coordinates.
+
+    Returns
+    -------
+    (6, nv, nv) ndarray
+        Indexed by row (linear, angular) and column of the Jacobian, and coordinate. For a single
+        state, ``data.frame_hessian``; for a batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown frame or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
+
+    Examples
+    --------
+    Its sum with the velocities is the time variation of the Jacobian:
+
+    >>> H = dyn_ros.frame_hessian(model, data, q, "tool", ReferenceFrame.WORLD).copy()
+    >>> dJ = dyn_ros.frame_jacobian_time_variation(model, data, q, v, "tool", ReferenceFrame.WORLD)
+    >>> H.shape, np.allclose(H @ v, dJ)
+    ((6, 7, 7), True)
+    """
+    return _hessian(model, data, threads, frame_selector(model, frame, reference_frame),
+                    q)
+
+
+def joint_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | int,
+                   reference_frame: ReferenceFrame | int, offset: ArrayLike | None = None, *,
+                   threads: int = 1) -> Array:
+    """Jacobian of a joint; multiplied by v, it is the velocity of the joint frame.
+
+    Featherstone (2008), section 4.1; O(d) for a joint at depth d.
+
+    Parameters
+    ----------
+    reference_frame : ReferenceFrame
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the joint frame,
+        at its origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the joint's origin.
+    offset : (3,) or (B, 3) array_like, optional
+        A point fixed to the joint frame and expressed in it [m], used instead of its origin.
+
+    Returns
+    -------
+    (6, nv) ndarray
+        Columns (linear, angular); a mimic joint contributes to the column of its master. For a
+        single state, ``data.frame_jacobian``; for a batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown joint or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
+
+    Examples
+    --------
+    The last column of a revolute joint's own Jacobian is its axis, z:
+
+    >>> J = dyn_ros.joint_jacobian(model, data, q, model.joint_names[-1], ReferenceFrame.LOCAL)
+    >>> print(J[:, -1])
+    [0. 0. 0. 0. 0. 1.]
+    """
+    return _jacobian(model, data, threads, joint_selector(model, joint, reference_frame),
+                     q, offset)
+
+
+def joint_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
+                                  joint: str | int, reference_frame: ReferenceFrame | int,
+                                  offset: ArrayLike | None = None, *, threads: int = 1) -> Array:
+    """Time derivative of the entries of ``joint_jacobian``.
+
+    Multiplied by v, plus the Jacobian times a, it is the spatial acceleration in WORLD and LOCAL,
+    and the classical one in LOCAL_WORLD_ALIGNED. Featherstone (2008), section 2.10; O(d) for a
+    joint at depth d. Also computes ``data.frame_jacobian``.
+
+    Parameters
+    ----------
+    reference_frame : ReferenceFrame
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the joint frame,
+        at its origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the joint's origin.
+    offset : (3,) or (B, 3) array_like, optional
+        A point fixed to the joint frame and expressed in it [m], used instead of its origin.
+
+    Returns
+    -------
+    (6, nv) ndarray
+        In the order and the frame of ``joint_jacobian``. For a single state,
+        ``data.frame_jacobian_time_variation``; for a batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown joint or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
+
+    Examples
+    --------
+    >>> last = model.joint_names[-1]
+    >>> dJ = dyn_ros.joint_jacobian_time_variation(model, data, q, v, last, ReferenceFrame.WORLD)
+    >>> dJ = dJ.copy()
+    >>> np.allclose(dJ, dyn_ros.joint_jacobians_time_variation(model, data, q, v))
+    True
+    """
+    return _variation(model, data, threads, joint_selector(model, joint, reference_frame),
+                      q, v, offset)
+
+
+def joint_hessian(model: Model, data: Data, q: ArrayLike, joint: str | int,
+                  reference_frame: ReferenceFrame | int, *, threads: int = 1) -> Array:
+    """Kinematic Hessian of a joint: the derivative of its Jacobian with respect to q.
+
+    H[i, j, k] is the derivative of entry i, j of the Jacobian along coordinate k, that is along
+    ``integrate(q, e_k)``; its sum over k with v_k is the time variation. It is not symmetric in j
+    and k. By products of the columns of the Jacobian, Featherstone (2008), section 2.10; O(d^2) for
+    a joint at depth d, also for joints with several coordinates.
+
+    Parameters
+    ----------
+    reference_frame : ReferenceFrame
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the joint frame,
+        at its origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the joint's origin.
+
+    Returns
+    -------
+    (6, nv, nv) ndarray
+        Indexed by row (linear, angular) and column of the Jacobian, and coordinate. For a single
+        state, ``data.frame_hessian``; for a batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown joint or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
+
+    Examples
+    --------
+    >>> last = model.joint_names[-1]
+    >>> H = dyn_ros.joint_hessian(model, data, q, last, ReferenceFrame.LOCAL).copy()
+    >>> dJ = dyn_ros.joint_jacobian_time_variation(model, data, q, v, last, ReferenceFrame.LOCAL)
+    >>> np.allclose(H @ v, dJ)
+    True
+    """
+    return _hessian(model, data, threads, joint_selector(model, joint, reference_frame),
+                    q)
