@@ -19,20 +19,10 @@ _KINDS = {(JOINT_STATE, CDR): 0, (ODOMETRY, CDR): 1, (JOINT_STATE, ROS1): 2, (OD
 
 
 class Raw(NamedTuple):
-    """Serialized messages.
-
-    Attributes
-    ----------
-    content : ndarray of uint8
-        In which the messages are.
-    rows : (n, 4) ndarray of int64
-        Code of the channel (see ``Decoder.code``), log time [ns], offset and length in content.
-    problems : tuple of str
-        What could not be read.
-    """
+    """Serialized messages, and what could not be read."""
 
     content: NDArray[np.uint8]
-    rows: NDArray[np.int64]
+    rows: NDArray[np.int64]         # (n, 4): `Decoder.code`, log time [ns], offset and length
     problems: tuple[str, ...] = ()
 
 
@@ -40,33 +30,18 @@ class Raw(NamedTuple):
 class Messages:
     """Decoded messages, in order of log time.
 
-    Attributes
-    ----------
-    layout : (n,) ndarray of int32
-        Index of the joint names in ``decoder.layouts``; -1 - k for an odometry whose child frame
-        is ``decoder.children[k]``.
-    topic : (n,) ndarray of int32
-        Index in ``decoder.topics``.
-    log_time, stamp : (n,) ndarray of int64
-        [ns]. A stamp of zero in the message is replaced by the log time.
-    counts : (n, 3) ndarray of int32
-        Numbers of positions, velocities and efforts; 7, 6 and 0 for an odometry.
-    start : (n,) ndarray of int64
-        Where the numbers of a message start in ``numbers``: positions, velocities, efforts. An
-        odometry has x y z qx qy qz qw, then the linear and the angular velocity.
-    numbers : (m,) ndarray of float64
-    bad : int
-        Messages that could not be decoded; see ``decoder.problems``.
+    The numbers of a message are its positions, velocities and efforts. Those of an odometry are
+    x y z qx qy qz qw, then the linear and the angular velocity.
     """
 
-    layout: NDArray[np.int32]
-    topic: NDArray[np.int32]
-    log_time: NDArray[np.int64]
-    stamp: NDArray[np.int64]
-    counts: NDArray[np.int32]
-    start: NDArray[np.int64]
+    layout: NDArray[np.int32]       # index in decoder.layouts; -1 - k: odometry of child k
+    topic: NDArray[np.int32]        # index in decoder.topics
+    log_time: NDArray[np.int64]     # [ns]
+    stamp: NDArray[np.int64]        # [ns]; the log time if the message has none
+    counts: NDArray[np.int32]       # (n, 3), of positions, velocities, efforts; or 7, 6, 0
+    start: NDArray[np.int64]        # in numbers
     numbers: NDArray[np.float64]
-    bad: int = 0
+    bad: int = 0                    # messages that are not decoded, see decoder.problems
 
     def __len__(self) -> int:
         return len(self.layout)
@@ -85,24 +60,13 @@ class Messages:
 
 
 class Decoder:
-    """Decodes messages, and numbers what they have in common.
-
-    Attributes
-    ----------
-    layouts : list of tuple of str
-        Lists of joint names, in the order in which they were found.
-    children : list of str
-        Child frames of odometries.
-    topics : list of str
-    problems : dict of str to int
-        Why messages could not be decoded, or parts of a file not be read, and how many.
-    """
+    """Decodes messages, and numbers what they have in common, in the order in which it occurs."""
 
     def __init__(self) -> None:
-        self.layouts: list[tuple[str, ...]] = []
-        self.children: list[str] = []
+        self.layouts: list[tuple[str, ...]] = []    # joint names
+        self.children: list[str] = []               # child frames of odometries
         self.topics: list[str] = []
-        self.problems: dict[str, int] = {}
+        self.problems: dict[str, int] = {}          # what was not decoded or read, how many times
         self._slots: dict[str, int] = {}
         self._layouts: dict[tuple[str, ...], int] = {}
         self._children: dict[str, int] = {}
@@ -143,17 +107,7 @@ class Decoder:
         self.problems[problem] = self.problems.get(problem, 0) + count
 
     def decode(self, raw: Raw) -> Messages:
-        """Decode serialized messages.
-
-        Parameters
-        ----------
-        raw : Raw
-            With codes from ``code``.
-
-        Returns
-        -------
-        Messages
-        """
+        """Decode serialized messages."""
         for problem in raw.problems:
             self.report(problem)
         content, index = raw.content, np.ascontiguousarray(raw.rows)

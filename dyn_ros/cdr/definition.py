@@ -35,15 +35,10 @@ class Field(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Definition:
-    """A message, and all messages in it.
+    """A message, and all messages in it: their fields by their names.
 
-    Attributes
-    ----------
-    name : str
-    types : dict of str to tuple of Field
-        The fields of each message.
-    numbers : dict of str to (str, int)
-        Type and count of the numbers in a number, or in a message of numbers of one type.
+    `numbers` has the type and the count of the numbers in a number, or in a message of numbers of
+    one type.
     """
 
     name: str
@@ -76,16 +71,7 @@ def _numbers(types: dict[str, tuple[Field, ...]], name: str) -> tuple[str, int] 
 def parse(name: str, text: str) -> Definition:
     """Read a definition as recordings contain it: followed by those of all messages in it.
 
-    Parameters
-    ----------
-    name : str
-        Such as "sensor_msgs/JointState" or "sensor_msgs/msg/JointState".
-    text : str
-
-    Raises
-    ------
-    ValueError
-        A line cannot be read, or a definition is missing.
+    A ValueError says that a line cannot be read, or which definition is missing.
     """
     name = name.replace("/msg/", "/")
     first, *others = re.split(r"^=+\n", text, flags=re.MULTILINE)

@@ -18,25 +18,13 @@ _CUT = "the message ends before its last field"
 
 
 class Item(NamedTuple):
-    """Bytes of a message that belong together.
+    """Bytes of a message that belong together."""
 
-    Attributes
-    ----------
-    prefix, name : str
-        The field: its name is that in the message with this prefix. "" and "pose.position.x", or
-        "markers.0." and "ns".
-    type : str
-        That of the numbers; STRING for a string with its length in front, and the zero that ends
-        it; LENGTH for what precedes a sequence; TIME for a stamp or a duration.
-    start, size : int
-        In bytes, from the start of the body.
-    """
-
-    prefix: str
-    name: str
-    type: str
-    start: int
-    size: int
+    prefix: str     # of the path: "markers.0."
+    name: str       # the rest of the path: "pose.position.x"
+    type: str       # of numbers; STRING with its length and the zero that ends it; LENGTH; TIME
+    start: int      # [bytes], from the start of the body
+    size: int       # [bytes]
 
     @property
     def path(self) -> str:

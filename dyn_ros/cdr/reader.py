@@ -16,23 +16,11 @@ Read = TypeVar("Read")
 
 
 class Layout(Generic[Read]):
-    """All messages that differ from one in some numbers and times only, and in their padding.
+    """All messages that differ from one only in numbers and times of the fields that vary.
 
-    Padding is undefined: rclpy does not initialize it.
-
-    Parameters
-    ----------
-    definition : Definition
-    data : bytes
-        The message. A ValueError if it is not plain CDR, or ends before its last field.
-    varying : frozenset of str
-        The numbers and times that may differ: fields, such as "header.stamp" for the stamps of all
-        messages in a sequence.
-
-    Attributes
-    ----------
-    items : dict of str to Item
-        Where these are, by their paths.
+    They may also differ in their padding, which rclpy does not initialize. "header.stamp" means
+    that of all messages in a sequence; `items` has these fields by their whole paths. A ValueError
+    says that the message is not plain CDR, or is cut.
     """
 
     def __init__(self, definition: Definition, data: bytes, varying: frozenset[str]) -> None:
@@ -68,14 +56,8 @@ class Layout(Generic[Read]):
 class Reader(Generic[Read]):
     """Reads the messages of a topic: from their bytes if their layout is known.
 
-    Parameters
-    ----------
-    deserialize : callable(data)
-        Reads every other message: the first of a layout, and those that are not plain CDR.
-    layout : callable(data, read)
-        Returns the layout of a message that has been deserialized.
-    same : callable(read, read)
-        Whether a layout reads what has been deserialized; otherwise it is not used.
+    `deserialize` reads the others: the first of a layout, and those that are not plain CDR. Then
+    `layout` of the data and what was read is known, if what it reads is the `same`.
     """
 
     def __init__(self, deserialize: Callable[[bytes], Read],

@@ -113,20 +113,13 @@ class _Part:
 
 
 class Template:
-    """The bytes of a message, whose stamp and numbers are written in place.
+    """The bytes of a message, whose stamp and numbers are written in place; the rest is constant.
 
-    Everything else in it, such as names and the lengths of sequences, is constant, and so are
-    other times and durations: another value needs a new template.
-
-    Parameters
-    ----------
-    message : object
-        With the fields of the message, as for `serialize`. It is copied.
-    counts : sequence of int, optional
-        If given, the only field of the message is a sequence of messages, and the template
-        contains message i of this sequence counts[i] times in a row.
-    definition : Definition, optional
-        Default: that of the message's class.
+    The message is an object as for `serialize`, of its class's definition if none is given. With
+    counts, its only field is a sequence of messages, of which message i occurs counts[i] times in
+    a row. A path is that of a field, such as "effort" or "inertia.data", or that of a message in
+    this one, such as "com", for all its numbers; "markers.2.pose" is in all repetitions of
+    message 2. A ValueError says that it has no numbers, or others between them.
     """
 
     def __init__(self, message: Any, counts: Sequence[int] | None = None,
@@ -158,24 +151,7 @@ class Template:
             yield _Part(writer, definition, kind, element, f"{name}.{i}.", count)
 
     def array(self, path: str) -> Numbers:
-        """The numbers of a field, as an array that writes into the message.
-
-        Parameters
-        ----------
-        path : str
-            A field, such as "effort" or "inertia.data"; or a message in this one, such as "com",
-            for all its numbers.
-
-        Returns
-        -------
-        ndarray (n,)
-            Of size 1 for a single number.
-
-        Raises
-        ------
-        ValueError
-            The field has no numbers, has others between them, or is in a repeated message.
-        """
+        """The numbers of a field, (n,), as an array that writes into the message."""
         dtype, starts, size = self._numbers(path)
         if len(starts) > 1:
             raise ValueError(f"{self._definition.name}: {path!r} is in a message that is repeated "
@@ -183,20 +159,7 @@ class Template:
         return np.frombuffer(self._buffer, dtype, size, starts[0] if size else 0)
 
     def write(self, path: str, values: npt.ArrayLike) -> None:
-        """Write the numbers of a field of a message that is repeated.
-
-        Parameters
-        ----------
-        path : str
-            As for `array`, such as "markers.2.pose" for all repetitions of message 2.
-        values : (counts[i], n) array_like
-            Or what broadcasts to this shape.
-
-        Raises
-        ------
-        ValueError
-            As for `array`, or the shape of the values does not fit.
-        """
+        """Write the numbers of a field of a message that is repeated, (counts[i], n)."""
         target = self._targets.get(path)
         if target is None:
             dtype, starts, size = self._numbers(path)
@@ -234,10 +197,7 @@ class Template:
             f"{known or 'no field'}, or a message with these")
 
     def set_stamp(self, nanoseconds: int) -> None:
-        """Set header.stamp [ns]; ValueError if there is none, or if it cannot hold this time.
-
-        With `counts`, sets that of all messages in the sequence.
-        """
+        """Set header.stamp [ns], of all repeated messages; a ValueError if there is none."""
         if not self._stamps:
             raise ValueError(
                 f"{self._definition.name}: no header, and therefore no stamp to set")
@@ -252,15 +212,7 @@ class Template:
         return bytes(self._bytes)
 
     def fill(self, stamps: npt.NDArray[np.int64], values: Mapping[str, Any]) -> list[bytes]:
-        """The bytes of many messages.
-
-        Parameters
-        ----------
-        stamps : (n,) ndarray of int64
-            [ns]; used if there is a header.
-        values : mapping of str to array_like
-            (n,) or (n, count) numbers for fields by their paths; others are those of the template.
-        """
+        """The bytes of a message for each stamp [ns], with a row of these numbers, by path."""
         messages = np.tile(np.frombuffer(self._buffer, np.uint8), (len(stamps), 1))
         for at in self._stamps:
             _put(messages, at, np.stack(np.divmod(stamps, 1_000_000_000), axis=1).astype("<u4"))

@@ -7,7 +7,7 @@ anything.
 """
 from numba import types
 
-from ...cdr.decode_kernel import add_row, decode_message  # noqa: F401
+from ...cdr.decode_kernel import add_row
 from ...engine.kernel.compiler import Entry, kernel
 from ...engine.kernel.lanes import integers_at
 from ...engine.kernel.raw import bytes_at, load8, load16, load32, load64
