@@ -89,7 +89,7 @@ def finite_array(name, value, shape):
 
 def one_each(name, value, count):
     """Convert a number, or ``count`` numbers, to a finite array (count,), or raise a ValueError."""
-    return np.zeros(count) + finite_array(name, value, (count,) if np.ndim(value) else ())
+    return finite_array(name, value if np.ndim(value) else np.full(count, value), (count,))
 
 
 def require_valid(model, name, axes, array):
