@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
 from xml.parsers import expat
 
@@ -48,7 +48,8 @@ class Editor:
         self._data = text.encode()
         self._edits: list[tuple[int, int, bytes]] = []
         self._places: dict[Element, _Place] = {}
-        elements, open_places = root.iter(), [None]
+        elements = root.iter()
+        open_places: list[Any] = [None]
 
         def start(name, attributes):
             position = parser.CurrentByteIndex
