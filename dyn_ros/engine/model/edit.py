@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from xml.etree.ElementTree import Element
 from xml.parsers import expat
 
@@ -49,11 +49,12 @@ class Editor:
         self._edits: list[tuple[int, int, bytes]] = []
         self._places: dict[Element, _Place] = {}
         elements = root.iter()
-        open_places: list[Any] = [None]
+        open_places: list[_Place] = []
 
         def start(name, attributes):
             position = parser.CurrentByteIndex
-            place = _Place(open_places[-1], position, self._start_tag_end(position))
+            parent = open_places[-1] if open_places else None
+            place = _Place(parent, position, self._start_tag_end(position))
             self._places[next(elements)] = place
             open_places.append(place)
 

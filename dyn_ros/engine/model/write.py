@@ -3,7 +3,7 @@
 """A description with the inertias, damping and friction of a model, and all else as it is."""
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -222,7 +222,7 @@ def _write_losses(editor, robot, model):
 
 def _write_driven(editor, joints, ratios, losses):
     """Write the losses of a joint to it and to those that follow it with these ratios."""
-    changes: list[dict[str, Any]] = [{} for _ in joints]
+    changes: list[dict[str, str]] = [{} for _ in joints]
     for attribute, weights in (("damping", ratios ** 2), ("friction", np.abs(ratios))):
         value = losses[attribute]
         if not 0.0 <= value <= LARGEST:
