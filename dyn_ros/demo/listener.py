@@ -20,7 +20,6 @@ class Listener:
 
     Attributes
     ----------
-    message : dyn_ros.msg.JointSpaceDynamics or None
     flow : Flow
         Rate, and latency from the stamp of the joint state to reception, by the system clock.
     """

@@ -47,7 +47,6 @@ def rows_of(message: JointSpaceDynamics, effort_limits: Mapping[str, float]) -> 
 
     Parameters
     ----------
-    message : dyn_ros.msg.JointSpaceDynamics
     effort_limits : dict of str to float
         Effort limits of joints [N m or N]; 0, inf or missing: no limit.
     """
@@ -113,7 +112,6 @@ def joint_table(rows: Sequence[Row], linear: bool = False, limit: int | None = N
 
     Parameters
     ----------
-    rows : sequence of Row
     linear : bool
         Whether some rows are linear; the heading then shows both units.
     limit : int, optional
@@ -163,9 +161,6 @@ def view(title: str, table: Table, flow: Flow, now: float) -> Group:
 
     Parameters
     ----------
-    title : str
-    table : rich.table.Table
-    flow : Flow
     now : float
         Time on the clock of the flow [s].
     """

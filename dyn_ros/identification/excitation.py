@@ -16,7 +16,7 @@ from ..engine.model import Model
 from ..engine.model.inputs import finite_array, require_model
 from .fourier import Series, joint_limits
 from .samples import Samples
-from .trajectory_search import Box, Problem
+from .trajectory_search import Box, TrajectorySearch
 
 _STARTS = 3
 _MANY = 10 ** 7                 # samples of a trajectory
@@ -234,18 +234,18 @@ def excite(model: Model, *, duration: float = 20.0, period: float = 10.0, harmon
                          f"rate={rate:g}; pass smaller ones")
     limits = joint_limits(model, rest=rest, lower=lower, upper=upper, velocity=velocity_limit,
                           acceleration=acceleration_limit, joints=joints, margin=margin)
-    problem = Problem(model, limits, period, harmonics, workspace or {}, armature)
+    search = TrajectorySearch(model, limits, period, harmonics, workspace or {}, armature)
     rng = np.random.default_rng(seed)
     solutions = []
     for start in range(starts):
-        solutions.append(problem.solve(rng))
+        solutions.append(search.solve(rng))
         if progress is not None:
             progress(start + 1, starts)
     best = min(solutions, key=lambda one: one.deviation)
     if best.fault:
         raise ValueError(f"no trajectory was found that keeps the limits: {best.fault}. Narrow "
                          "lower and upper to positions that keep them, or pass other limits")
-    time, motion, tau, condition = problem.sampled(best, rate, max(1, round(duration / period)))
+    time, motion, tau, condition = search.sampled(best, rate, max(1, round(duration / period)))
     return Excitation(model, time, *motion, tau, condition, period, best.center,
                       best.coefficients.reshape(model.nv, 2, harmonics))
 

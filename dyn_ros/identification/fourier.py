@@ -72,8 +72,8 @@ class Limits:
     @property
     def moving(self) -> NDArray[np.bool_]:
         """Whether each joint moves."""
-        found: NDArray[np.bool_] = self.lower < self.upper
-        return found
+        moves: NDArray[np.bool_] = self.lower < self.upper
+        return moves
 
     @property
     def indices(self) -> NDArray[np.int_]:
@@ -150,8 +150,8 @@ def joint_limits(model: Model, *, rest: ArrayLike | None = None, lower: ArrayLik
 
 def _is_stop(limit: Array, angle: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Whether position limits are those of a joint, not large numbers that stand for none."""
-    found: NDArray[np.bool_] = np.abs(limit) <= np.where(angle, *_FARTHEST)
-    return found
+    is_stop: NDArray[np.bool_] = np.abs(limit) <= np.where(angle, *_FARTHEST)
+    return is_stop
 
 
 def _position_limits(model: Model) -> tuple[Array, Array]:
@@ -183,8 +183,8 @@ def _chosen(model: Model, joints: Sequence[str] | None) -> NDArray[np.bool_]:
 
 def _stated(limit: Array) -> NDArray[np.bool_]:
     """Whether limits are numbers above zero: descriptions often contain zeros."""
-    found: NDArray[np.bool_] = np.isfinite(limit) & (limit > 0.0)
-    return found
+    is_stated: NDArray[np.bool_] = np.isfinite(limit) & (limit > 0.0)
+    return is_stated
 
 
 def _numbers(name: str, value: ArrayLike, count: int) -> Array:

@@ -120,23 +120,23 @@ def without_outliers(unknowns: Unknowns, base: BaseParameters, scale: Scale, sum
 
     Returns the sums with these weights, the estimate, and the fraction of outliers.
     """
-    found, share, every = first, 0.0, sums
+    fitted, share, every = first, 0.0, sums
     for _ in range(_WEIGHTINGS):
-        noise = given if given is not None else _spread(equations, found)
-        excess, outliers, rows = equations.excess(found.parameters, huber * noise)
+        noise = given if given is not None else _spread(equations, fitted)
+        excess, outliers, rows = equations.excess(fitted.parameters, huber * noise)
         share = outliers / max(rows, 1)
         every = sums.minus(excess)
-        before, found = found, estimate(unknowns, base, scale, every,
-                                       noise * np.sqrt(correlations))
-        deviation = np.sqrt(np.maximum(np.diag(found.inverse), 1e-300))
-        if not (np.abs(found.value - before.value) > 0.05 * deviation).any():
+        before, fitted = fitted, estimate(unknowns, base, scale, every,
+                                          noise * np.sqrt(correlations))
+        deviation = np.sqrt(np.maximum(np.diag(fitted.inverse), 1e-300))
+        if not (np.abs(fitted.value - before.value) > 0.05 * deviation).any():
             break
-    return every, found, share
+    return every, fitted, share
 
 
-def _spread(equations: TorqueEquations, found: Estimate) -> Array:
+def _spread(equations: TorqueEquations, fitted: Estimate) -> Array:
     """Noise of each row from the median size of its residuals, which outliers do not affect."""
-    spread = median_deviation(equations.some_residuals(found.parameters, _SAMPLE))
+    spread = median_deviation(equations.some_residuals(fitted.parameters, _SAMPLE))
     return np.where(spread > 0.0, spread, np.inf)
 
 
@@ -146,20 +146,20 @@ def median_deviation(residuals: Array) -> Array:
     return np.array([_MEDIAN * np.median(sizes) if len(sizes) else np.nan for sizes in columns])
 
 
-def correction(base: BaseParameters, equations: TorqueEquations, found: Estimate,
+def correction(base: BaseParameters, equations: TorqueEquations, fitted: Estimate,
                huber: float | None) -> Array:
     """What to add to the parameters of an estimate because the motion is noisy, (p,).
 
     Noise makes regressors larger, and with it parameters smaller (Nakamura, Corrected score
     function for errors-in-variables models, Biometrika 77, 1990).
     """
-    added = equations.attenuation(found.parameters, found.noise * (huber or np.inf), found.noise)
+    added = equations.attenuation(fitted.parameters, fitted.noise * (huber or np.inf), fitted.noise)
     shift = np.zeros(len(added))
-    shift[base.independent] = -found.inverse @ added[base.independent]
+    shift[base.independent] = -fitted.inverse @ added[base.independent]
     return shift
 
 
-def covariance(base: BaseParameters, equations: TorqueEquations, found: Estimate,
+def covariance(base: BaseParameters, equations: TorqueEquations, fitted: Estimate,
                correlations: Array, huber: float | None) -> tuple[Array, int]:
     """Covariance of the estimate, (b, b), from the scatter of blocks of consecutive samples.
 
@@ -167,10 +167,10 @@ def covariance(base: BaseParameters, equations: TorqueEquations, found: Estimate
     Liang and Zeger 1986). Also returns the number of blocks.
     """
     length = block_length(base, equations.size, correlations)
-    limit = found.noise * (huber or np.inf)
-    scores = equations.scores(found.parameters, limit, found.noise, length)[:, base.independent]
-    half = found.inverse @ scores.T
-    return half @ half.T * small_sample(len(scores), len(base), len(found.noise)), len(scores)
+    limit = fitted.noise * (huber or np.inf)
+    scores = equations.scores(fitted.parameters, limit, fitted.noise, length)[:, base.independent]
+    half = fitted.inverse @ scores.T
+    return half @ half.T * small_sample(len(scores), len(base), len(fitted.noise)), len(scores)
 
 
 def block_length(base: BaseParameters, size: int, correlations: Array) -> int:

@@ -185,11 +185,11 @@ class _Preparation:
             return
         steps = [(time[segment.start] - time[segment.start - 1], time[segment.start - 1])
                  for segment in self.segments[1:]]
-        for what, found in (("gaps", [pair for pair in steps if pair[0] > 0.0]),
+        for what, jumps in (("gaps", [pair for pair in steps if pair[0] > 0.0]),
                             ("jumps back", [pair for pair in steps if pair[0] < 0.0])):
-            if found:
-                largest, when = max(found, key=lambda pair: abs(pair[0]))
-                self.warnings.append(f"time has {len(found)} {what}, the largest of "
+            if jumps:
+                largest, when = max(jumps, key=lambda pair: abs(pair[0]))
+                self.warnings.append(f"time has {len(jumps)} {what}, the largest of "
                                      f"{abs(largest):.6g} s at {when:.6f} s")
 
     def choose(self, cutoff: float | None) -> None:
@@ -226,7 +226,7 @@ class _Preparation:
 
     def _estimate_noise(self, spectra: list[Spectrum], given: bool) -> None:
         for n in range(2 if given else 3):
-            noise = np.array([found.noise(self.cutoff, n) for found in spectra])
+            noise = np.array([spectrum.noise(self.cutoff, n) for spectrum in spectra])
             if given:
                 self.noise[1 + n] = noise
                 continue
@@ -270,14 +270,14 @@ class _Preparation:
         rates = self._smooth(time, q[segment.start:segment.stop, joint.q], inner, 2)
         q[rows, joint.q], v[rows, joint.v], a[rows, joint.v] = velocities(joint.kind, rates)
         if given is not None:
-            found = self._smooth(time, given[segment.start:segment.stop, joint.v], inner, 1)
-            v[rows, joint.v], a[rows, joint.v] = found
+            rates = self._smooth(time, given[segment.start:segment.stop, joint.v], inner, 1)
+            v[rows, joint.v], a[rows, joint.v] = rates
 
     def _smooth(self, time: Array, values: Array, inner: slice, order: int) -> list[Array]:
-        found = [[rate[inner] for rate in filtering.derivatives(time, column, self.cutoff, order)]
+        columns = [[rate[inner] for rate in filtering.derivatives(time, column, self.cutoff, order)]
                  for column in values.T]
         return [one[0][:, None] if len(one) == 1 else np.stack(one, axis=1)
-                for one in zip(*found)]
+                for one in zip(*columns)]
 
     def _report_frozen(self) -> None:
         """Warn of joints that do not move."""

@@ -169,8 +169,8 @@ class Identification:
     @property
     def validation(self) -> Samples:
         """The samples that were held out of the estimate for ``joints``."""
-        return self.samples.take(np.concatenate([np.arange(each.start, each.stop)
-                                                 for each in self.held_out]))
+        return self.samples.take(np.concatenate([np.arange(block.start, block.stop)
+                                                 for block in self.held_out]))
 
     def torque(self, samples: Samples) -> Array:
         """Torques that the identified parameters predict for the motion of some samples.
@@ -185,15 +185,15 @@ class Identification:
             Inverse dynamics, friction and offsets [N m, N]. At rest, where the direction of
             friction is unknown, there is none.
         """
-        v = samples.v
-        found = rnea(self.identified, Data(self.identified), samples.q, v, samples.a, samples.f_ext)
-        found += joint_friction(self.identified, v) + self.offset
-        return found + self.stribeck * np.sign(v) * np.exp(-(v / self.stribeck_velocity) ** 2)
+        model, v = self.identified, samples.v
+        torque = rnea(model, Data(model), samples.q, v, samples.a, samples.f_ext)
+        torque += joint_friction(model, v) + self.offset
+        return torque + self.stribeck * np.sign(v) * np.exp(-(v / self.stribeck_velocity) ** 2)
 
     def described_torque(self, samples: Samples) -> Array:
         """Torques that the description predicts for the motion of some samples, (B, nv)."""
-        found = rnea(self.model, Data(self.model), samples.q, samples.v, samples.a, samples.f_ext)
-        return found + joint_friction(self.model, samples.v)
+        torque = rnea(self.model, Data(self.model), samples.q, samples.v, samples.a, samples.f_ext)
+        return torque + joint_friction(self.model, samples.v)
 
     def write_urdf(self, description: str | PathLike[str], path: str | PathLike[str]) -> None:
         """Write the robot's description with the identified parameters.

@@ -67,7 +67,7 @@ class TorqueEquations:
 
     def _own_conditions(self) -> ne.Conditions:
         """Those of the samples, before it is known how far reversals matter."""
-        threshold = np.where(self._actuated, _AT_REST * _fastest(self._samples), 0.0)
+        threshold = np.where(self._actuated, _AT_REST * ne.fastest(self._samples), 0.0)
         return ne.Conditions(threshold, is_measured(self._samples) | ~self._actuated, 0,
                           self._torque_scale() if self._samples.contacts else np.ones(self.nv))
 
@@ -361,7 +361,7 @@ class TorqueEquations:
         for first in np.linspace(0, self.size - length, _STRETCHES).astype(int):
             samples = self._samples.take(self._rows[first:first + length])
             r = self.residuals(samples, parameters)[0] * (self.weights(samples) > 0.0)
-            sums.append([_correlated(x) for x in r.T])
+            sums.append([ne.correlation_length(x) for x in r.T])
         return np.median(sums, axis=0)
 
     def _torque_scale(self) -> Array:
@@ -384,19 +384,3 @@ class TorqueEquations:
 def _left(eliminations: Array) -> Array:
     """Standard deviation of each row's noise after the elimination, relative to that before."""
     return np.sqrt(np.maximum(np.einsum("bii->bi", eliminations), 1e-3))
-
-
-def _fastest(samples: Samples) -> Array:
-    """The speed that each row exceeds in 1 % of the samples, from some of them."""
-    step = 1 + len(samples) // 20000
-    return np.quantile(np.abs(samples.v[::step]), 0.99, axis=0)
-
-
-def _correlated(x: Array) -> float:
-    """The sum of the correlations of a signal with itself at all lags, until they end."""
-    if len(x) < 10 or not x.any():
-        return 1.0
-    spectrum = np.abs(np.fft.rfft(x, 2 * len(x))) ** 2
-    correlation = np.fft.irfft(spectrum)[:len(x) // 2]
-    end = int(np.argmax(np.append(correlation < 0.1 * correlation[0], True)))
-    return float(1.0 + 2.0 * correlation[1:end].sum() / correlation[0])

@@ -48,7 +48,7 @@ def _box(frame: str, corners: Box) -> Array:
     return box
 
 
-class Solution(NamedTuple):
+class Trajectory(NamedTuple):
     """A trajectory that has been verified; see ``Series.motion``."""
 
     deviation: float        # logarithm of the RMS deviation of the base parameters, or infinite
@@ -57,8 +57,8 @@ class Solution(NamedTuple):
     fault: str = ""         # what exceeds limits
 
 
-class Problem:
-    """The optimization of a trajectory.
+class TrajectorySearch:
+    """The search for a trajectory.
 
     The variables are, for each joint that moves, the shape of its series, its size and its center,
     scaled so that every vector of variables keeps the limits of the joints.
@@ -197,7 +197,7 @@ class Problem:
         value = 0.5 * math.log(trace / len(values)) + float(penalty)
         return value, np.concatenate(slopes)
 
-    def solve(self, rng: np.random.Generator) -> Solution:
+    def solve(self, rng: np.random.Generator) -> Trajectory:
         """Improve the best of a few random trajectories."""
         from scipy.optimize import minimize  # 30 MB, which other parts do not need
         x = min(rng.standard_normal((_CANDIDATES, self.limits.variables(self.harmonics))),
@@ -206,15 +206,15 @@ class Problem:
                      options={"maxiter": _ITERATIONS}).x
         return self._verified(*self.coefficients(x))
 
-    def _verified(self, center: Array, coefficients: Array) -> Solution:
+    def _verified(self, center: Array, coefficients: Array) -> Trajectory:
         """Verify the limits at dense instants; make the motion smaller until it keeps them."""
         fine = self._series(_FINE * _SAMPLES * self.harmonics)
         for size in np.linspace(1.0, 0.1, 19):
             moved = fine.motion(center[None], size * coefficients[None])
             over = float(self.excess(moved)[0])
             if over <= 0.0:
-                return Solution(self.deviation(moved), center, size * coefficients)
-        return Solution(math.inf, center, coefficients, self._fault(moved))
+                return Trajectory(self.deviation(moved), center, size * coefficients)
+        return Trajectory(math.inf, center, coefficients, self._fault(moved))
 
     def _fault(self, motion: tuple[Array, Array, Array]) -> str:
         """What the smallest motion exceeds."""
@@ -228,7 +228,7 @@ class Problem:
                     f"{self.effort[k]:.4g}")
         return "the frames of workspace leave their boxes"
 
-    def sampled(self, best: Solution, rate: float, periods: int
+    def sampled(self, best: Trajectory, rate: float, periods: int
                 ) -> tuple[Array, tuple[Array, Array, Array], Array, float]:
         """Times, motion, torques and condition number of a solution."""
         count = max(2, round(periods * self.period * rate))

@@ -55,11 +55,9 @@ def in_columns(features: Array) -> Array:
 
 def is_actuated(model: Model) -> np.ndarray:
     """Whether each velocity belongs to a joint with one coordinate, (nv,) of bool."""
-    found = np.zeros(model.nv, bool)
-    for first, count in zip(model.idx_v, model.nvs):
-        if count == 1:
-            found[first] = True
-    return found
+    actuated = np.zeros(model.nv, bool)
+    actuated[[first for first, count in zip(model.idx_v, model.nvs) if count == 1]] = True
+    return actuated
 
 
 def is_linear(model: Model) -> np.ndarray:
@@ -69,8 +67,7 @@ def is_linear(model: Model) -> np.ndarray:
 
 
 def _slides(model: Model) -> np.ndarray:
-    found = np.zeros(model.nv, bool)
-    for joint, first, count in zip(model.tree.joints, model.idx_v, model.nvs):
-        if count == 1:
-            found[first] = joint.kind == "prismatic"
-    return found
+    slides = np.zeros(model.nv, bool)
+    slides[[first for joint, first, count in zip(model.tree.joints, model.idx_v, model.nvs)
+            if count == 1 and joint.kind == "prismatic"]] = True
+    return slides

@@ -14,7 +14,7 @@ from ..cdr.definition import DTYPES, definition_of
 from ..cdr.layout import PLAIN
 from ..cdr.reader import Layout, Reader
 from ..engine.kernel.types import Array
-from ..viewer.scene.marker_arrays import PlainMarker
+from ..viewer.scene.plain_markers import PlainMarker
 from .messages.serialized import deserialized
 
 _VARYING = frozenset(("header.stamp", "id", "action", "pose", "scale", "color", "points", "colors"))

@@ -348,7 +348,9 @@ class StateCollector:
     def _checked(self, field: str, values: Numbers, layout: _Layout,
                  names: tuple[str, ...]) -> Array:
         used = np.asarray(values, float)[layout.used]
-        if not used.dot(used) <= LARGEST:               # far faster than naming what is wrong
+        with np.errstate(over="ignore"):
+            usable = used.dot(used) <= LARGEST          # far faster than naming what is wrong
+        if not usable:
             check_usable(field, np.array(names)[layout.used].tolist(), used.tolist())
         return used
 

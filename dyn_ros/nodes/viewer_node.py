@@ -38,8 +38,8 @@ from .services.touch import TouchServices
 
 if TYPE_CHECKING:
     from dyn_ros.viewer.actor import Settings
-    from dyn_ros.viewer.scene.touch import Touch
     from dyn_ros.viewer.session import Session
+    from dyn_ros.viewer.touch import Touch
 
 TOPICS = {"gravity": "dynamics/gravity", "nle": "dynamics/nle",
           "constraint": "vereshchagin/constraint_torques"}

@@ -115,12 +115,12 @@ def estimate_effort_delay(model: Model, time: ArrayLike, q: ArrayLike, tau: Arra
         raise ValueError(f"longest: expected a positive time, got {longest:g} s")
     samples = Samples.from_arrays(require_model(model), time, q, tau)
     joints = _joints(model, samples, longest)
-    found = _best(joints, longest)
-    if abs(found) > longest - 10.0 * _FINE:
+    delay = _best(joints, longest)
+    if abs(delay) > longest - 10.0 * _FINE:
         raise ValueError(f"the efforts lag or lead by {longest:g} s or more: pass a larger value of"
                          " longest, or check that efforts and positions are of the same motion")
-    deviation, shares = _deviation(joints, found, model.nv, float(np.median(np.diff(samples.time))))
-    return EffortDelay(found, deviation, shares, len(samples))
+    deviation, shares = _deviation(joints, delay, model.nv, float(np.median(np.diff(samples.time))))
+    return EffortDelay(delay, deviation, shares, len(samples))
 
 
 class _Joint:
@@ -143,13 +143,13 @@ class _Joint:
 
     def features(self, delay: float, rows: slice) -> Array:
         """What the efforts consist of, some time before the samples, (rows, 6)."""
-        found = np.ones((len(self.time), 6))
+        features = np.ones((len(self.time), 6))
         for mine, spline in self._splines:
             mine = mine[rows] if len(self._splines) == 1 else mine
-            found[mine, :4] = spline(self.time[mine] - delay)
-        found = found[rows]
-        found[:, 4] = np.tanh(found[:, 2] / _SMOOTH)
-        return found * self.weight[rows, None]
+            features[mine, :4] = spline(self.time[mine] - delay)
+        features = features[rows]
+        features[:, 4] = np.tanh(features[:, 2] / _SMOOTH)
+        return features * self.weight[rows, None]
 
     def errors(self, delay: float, rows: slice = _ALL) -> tuple[Array, Array, Array]:
         """The errors of the best factors of the features, these factors, and a basis of both."""
@@ -188,14 +188,14 @@ def _joints(model: Model, samples: Samples, longest: float) -> list[_Joint]:
     joints = [_Joint(k, samples, np.stack([gravity[:, k], inertial[:, k], samples.v[:, k],
                                            samples.a[:, k]], axis=1), longest)
               for k in range(model.nv) if np.ptp(samples.tau[:, k]) > 0.0]
-    found = [joint for joint in joints if len(joint.time) >= _FEWEST]
-    if not found:
+    measured = [joint for joint in joints if len(joint.time) >= _FEWEST]
+    if not measured:
         most = max((len(joint.time) for joint in joints), default=0)
         raise ValueError(
             f"expected joints in motion whose efforts are measured, with at least {_FEWEST} "
             f"samples more than {longest:g} s from rests, reversals and gaps, got {len(joints)} "
             f"measured joints with at most {most} such samples; move the robot for longer")
-    return found
+    return measured
 
 
 def _best(joints: list[_Joint], longest: float) -> float:
@@ -240,9 +240,9 @@ def _segments(samples: Samples) -> list[slice]:
 
 def _is_still(v: Array) -> NDArray[np.bool_]:
     """Where a joint rests or reverses."""
-    found: NDArray[np.bool_] = np.abs(v) < _STILL
-    found[1:] |= v[1:] * v[:-1] < 0.0
-    return found
+    is_still: NDArray[np.bool_] = np.abs(v) < _STILL
+    is_still[1:] |= v[1:] * v[:-1] < 0.0
+    return is_still
 
 
 def _inner(samples: Samples, margin: float, is_slow: NDArray[np.bool_]) -> NDArray[np.int_]:

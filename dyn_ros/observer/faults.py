@@ -171,9 +171,9 @@ def find_effort_faults(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
     """
     external = momentum_observer(model, q, v, tau, dt, gain)
     monitor = EffortMonitor(model, gain)
-    found: dict[tuple[str, str], EffortFault] = {}
+    faults: dict[tuple[str, str], EffortFault] = {}
     for sample in zip(np.asarray(q, float), np.asarray(v, float), np.asarray(tau, float), external):
         if monitor.update(*sample, dt):
             for fault in monitor.faults:
-                found.setdefault((fault.joint, fault.kind), fault)
-    return tuple(found.values())
+                faults.setdefault((fault.joint, fault.kind), fault)
+    return tuple(faults.values())

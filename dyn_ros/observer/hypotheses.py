@@ -73,7 +73,7 @@ def hypotheses(places: Places, W: Array, tau: Array, lengths: Array,
     scale = (units[:, 0] * units[:, 5])[:, None, None]
     k, Q = np.linalg.eigh(np.swapaxes(T, 1, 2) @ _HALF_EXCHANGE @ T / scale)
     T, x0 = T @ Q, _times(np.swapaxes(Q, 1, 2), x0)
-    nu = np.array([_multiplier(*each) for each in zip(k.tolist(), x0.tolist())])
+    nu = np.array([_multiplier(*pair) for pair in zip(k.tolist(), x0.tolist())])
     shrink = 1.0 / (1.0 + nu[:, None] * k)
     x = shrink * x0
     added = ((x - x0) ** 2).sum(axis=1)

@@ -191,21 +191,22 @@ def isolate_contact(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike,
     places = places_of(data, J, bodies)
     if not (np.abs(W @ tau).max() < _LARGEST and np.isfinite(places.columns).all()):
         return replace(_nothing(tau), collision=True, joints=joints, explained=False)
-    found = hypotheses(places, W, tau, bodies.lengths, force)
-    explaining = [each for each in found if (np.abs(each.residual) <= limits).all()]
-    found = explaining or found
-    best = found[0]
-    lowest = min(each.cost for each in found)
-    possible = [each for each in found if each.cost <= lowest + POSSIBLE
-                or each.score <= best.score + _PROBABLE]
-    odds = [math.exp(0.5 * (best.score - each.score)) for each in possible]
-    probabilities = [each / sum(odds) for each in odds]
+    candidates = hypotheses(places, W, tau, bodies.lengths, force)
+    explaining = [candidate for candidate in candidates
+                  if (np.abs(candidate.residual) <= limits).all()]
+    candidates = explaining or candidates
+    best = candidates[0]
+    lowest = min(candidate.cost for candidate in candidates)
+    possible = [candidate for candidate in candidates if candidate.cost <= lowest + POSSIBLE
+                or candidate.score <= best.score + _PROBABLE]
+    odds = [math.exp(0.5 * (best.score - candidate.score)) for candidate in possible]
+    probabilities = [one / sum(odds) for one in odds]
     origin = places.origins[best.body]
     wrench, spread = _at_point(possible, probabilities, places.centers, origin)
     return IsolatedContact(
-        True, joints, bodies.names[best.body], tuple(bodies.names[each.body] for each in possible),
-        tuple(probabilities), bool(explaining), best.residual,
-        *_force_and_line(best, wrench, spread, origin))
+        True, joints, bodies.names[best.body],
+        tuple(bodies.names[candidate.body] for candidate in possible), tuple(probabilities),
+        bool(explaining), best.residual, *_force_and_line(best, wrench, spread, origin))
 
 
 # --- arguments
@@ -247,12 +248,12 @@ def _at_point(possible: list[Hypothesis], probabilities: list[float], centers: A
               point: Array) -> tuple[Array, Array]:
     """The most probable wrench at a point, (6,), and the covariance of all that are possible."""
     wrench, total, sum_of_weights = np.zeros(6), np.zeros((6, 6)), 0.0
-    for n, (each, probability) in enumerate(zip(possible, probabilities)):
+    for n, (hypothesis, probability) in enumerate(zip(possible, probabilities)):
         if n > 0 and probability < _IMPROBABLE:
             break
         move = np.eye(6)
-        move[3:, :3] = _skew(centers[each.body] - point)
-        w, C = move @ each.wrench, move @ each.covariance @ move.T
+        move[3:, :3] = _skew(centers[hypothesis.body] - point)
+        w, C = move @ hypothesis.wrench, move @ hypothesis.covariance @ move.T
         if n == 0:
             wrench = w
         total += probability * (C + np.outer(w - wrench, w - wrench))
@@ -260,14 +261,14 @@ def _at_point(possible: list[Hypothesis], probabilities: list[float], centers: A
     return wrench, total / sum_of_weights
 
 
-def _force_and_line(found: Hypothesis, wrench: Array, covariance: Array,
+def _force_and_line(best: Hypothesis, wrench: Array, covariance: Array,
                     origin: Array) -> tuple[Any, ...]:
     """The fields of ``IsolatedContact`` from ``force`` on; the wrench acts at the origin."""
     f, m = wrench[:3].copy(), wrench[3:]
     C = covariance[:3, :3].copy()
     size, nan = math.sqrt(float(f @ f)), math.nan
     unknown = (f, C, False, nan, nan, _NAN3.copy(), nan, False, _NAN3.copy(), nan,
-               found.is_pure_force, nan, nan)
+               best.is_pure_force, nan, nan)
     if size == 0.0:
         return unknown
     u, squared = f / size, size * size
@@ -277,13 +278,13 @@ def _force_and_line(found: Hypothesis, wrench: Array, covariance: Array,
     D[:, :3] = (-_skew(m) - 2.0 * np.outer(p, f)) / squared
     D[:, 3:] = _skew(f) / squared
     worst, turn, away, linear = _deviations(np.array([
-        C, across @ C @ across, D @ covariance @ D.T, found.linear_covariance[:3, :3]]))
+        C, across @ C @ across, D @ covariance @ D.T, best.linear_covariance[:3, :3]]))
     if worst > _DETERMINED * size:
         return unknown
     line_valid = away <= _LINE
     return (f, C, True, size, math.sqrt(max(float(u @ C @ u), 0.0)), u, turn, line_valid,
-            p + origin if line_valid else _NAN3.copy(), away, found.is_pure_force,
-            *_torque(found, linear))
+            p + origin if line_valid else _NAN3.copy(), away, best.is_pure_force,
+            *_torque(best, linear))
 
 
 def _deviations(C: Array) -> list[float]:
@@ -292,10 +293,10 @@ def _deviations(C: Array) -> list[float]:
     return worst
 
 
-def _torque(found: Hypothesis, worst: float) -> tuple[float, float]:
+def _torque(best: Hypothesis, worst: float) -> tuple[float, float]:
     """The torque about the force if there is one, and its standard deviation, or NaN."""
-    f, m = found.linear[:3], found.linear[3:]
-    C, size = found.linear_covariance, math.sqrt(float(f @ f))
+    f, m = best.linear[:3], best.linear[3:]
+    C, size = best.linear_covariance, math.sqrt(float(f @ f))
     if size == 0.0 or worst > _DETERMINED * size:
         return math.nan, math.nan
     u = f / size

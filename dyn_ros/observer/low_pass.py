@@ -102,8 +102,8 @@ class LowPass:
                              f"got {len(steps)}")
         if not len(samples):
             return samples
-        found = self._filter(samples.reshape(len(samples), -1), steps)
-        return found.reshape(samples.shape)
+        filtered = self._filter(samples.reshape(len(samples), -1), steps)
+        return filtered.reshape(samples.shape)
 
     def _filter(self, x: Array, dt: Array) -> Array:
         """The signal after each of at least one sample, (N, n)."""

@@ -112,8 +112,7 @@ class MomentumObserver:
         self._is_started = False
 
     def _kalman_filter(self) -> DisturbanceFilter:
-        missing = [name for name in _NOISE if name not in self._noise]
-        if missing:
+        if missing := [name for name in _NOISE if name not in self._noise]:
             raise ValueError(f"{missing[0]}: expected a number of more than 0 for the method "
                              "'kalman', got None")
         return DisturbanceFilter(self._model, **self._noise)
@@ -225,9 +224,8 @@ class MomentumObserver:
         ValueError
             Wrong shape, or a number that is not finite.
         """
-        start = np.zeros(self._model.nv) if external is None else finite_array(
-            "external", external, (self._model.nv,))
         zero = np.zeros(self._model.nv)
+        start = zero if external is None else finite_array("external", external, zero.shape)
         self._state, self._is_started = (start, zero, zero), False
         if self._kalman is not None:
             self._kalman.reset(start)
@@ -235,8 +233,7 @@ class MomentumObserver:
     @property
     def external(self) -> Array:
         """The latest external efforts, (nv,), a copy [N m, N]; zeros before the first sample."""
-        latest = self._state[0] if self._kalman is None else self._kalman.external
-        return latest.copy()
+        return (self._kalman.external if self._kalman else self._state[0]).copy()
 
     @property
     def covariance(self) -> Array | None:
@@ -255,8 +252,7 @@ class MomentumObserver:
     def _stationary_covariance(self, dt: float) -> Array:
         """Sums of products of the filter's impulse responses to samples of tau and of p."""
         rest = -np.expm1(-self._gain * dt)
-        both = np.multiply.outer(rest, rest) / -np.expm1(
-            -dt * np.add.outer(self._gain, self._gain))
+        both = np.multiply.outer(rest, rest) / -np.expm1(-dt * np.add.outer(self._gain, self._gain))
         of_efforts = np.diag(0.5 * rest * self._noise["torque_noise"] ** 2)
         M = crba(self._model, self._data, self._q)
         R = M @ np.diag(self._noise["velocity_noise"] ** 2) @ M.T

@@ -166,12 +166,12 @@ class Session:
         return self._process(stamp, dt, residual)
 
     def _process(self, stamp: int, dt: float, residual: bool) -> tuple[Array, float] | None:
-        sample, external = (self.q, self.v, self.tau), self.filter("external")
+        q, v, tau, external = self.q, self.v, self.tau, self.filter("external")
         if self._started < 0:
             self._started = stamp
-            external.start(*sample)
+            external.start(q, v, tau)
         try:
-            observed, self.external = external.update(*sample, dt)
+            observed, self.external = external.update(q, v, tau, dt)
         except ValueError:
             self._fail("the state or the efforts are too large to compute with")
             return None
@@ -179,12 +179,13 @@ class Session:
         if not residual:
             self._residual_running = False
             return observed, dt
-        filters = [self.filter(name) for name in ("residual", "frictionless")]
+        with_friction, without = self.filter("residual"), self.filter("frictionless")
         if not self._residual_running:
             self._residual_running, self._residual_started = True, stamp
-            for one in filters:
-                one.start(*sample)
-        self.residual, self.frictionless = (one.update(*sample, dt)[1] for one in filters)
+            with_friction.start(q, v, tau)
+            without.start(q, v, tau)
+        self.residual = with_friction.update(q, v, tau, dt)[1]
+        self.frictionless = without.update(q, v, tau, dt)[1]
         self.residual_valid = self._has_settled(stamp - self._residual_started)
         return observed, dt
 

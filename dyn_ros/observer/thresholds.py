@@ -95,9 +95,9 @@ class Thresholds:
             [N m, N].
         """
         speed = np.abs(v)
-        found: Array = (self.fixed + self.per_speed * speed
-                        + self.at_rest * np.maximum(1.0 - speed / SLOW, 0.0))
-        return found
+        limits: Array = (self.fixed + self.per_speed * speed
+                         + self.at_rest * np.maximum(1.0 - speed / SLOW, 0.0))
+        return limits
 
     def exceeded(self, external: ArrayLike, v: ArrayLike) -> NDArray[np.bool_]:
         """Whether each external effort exceeds its threshold.
@@ -113,8 +113,8 @@ class Thresholds:
         -------
         (nv,) or (B, nv) ndarray of bool
         """
-        found: NDArray[np.bool_] = np.abs(external) > self.of(v)
-        return found
+        exceeded: NDArray[np.bool_] = np.abs(external) > self.of(v)
+        return exceeded
 
 
 def _nothing() -> Array:
@@ -224,19 +224,19 @@ def calibrate_thresholds(external: ArrayLike, v: ArrayLike, dt: float,
     rate = wanted / (_HOUR * max(nv, 1))
     size = np.maximum(np.abs(residual) - at_rest.of(speed), 0.0)
     tails = [_thresholds(size[:, k], np.abs(speed[:, k]), dt, rate) for k in range(nv)]
-    found = Thresholds(np.maximum([tail.fixed for tail in tails], one_each("least", least, nv)),
-                       np.array([tail.per_speed for tail in tails]), at_rest.at_rest)
+    limits = Thresholds(np.maximum([tail.fixed for tail in tails], one_each("least", least, nv)),
+                        np.array([tail.per_speed for tail in tails]), at_rest.at_rest)
     return CalibratedThresholds(
-        found.fixed, found.per_speed, found.at_rest, residual.mean(axis=0), residual.std(axis=0),
-        _largest(residual, found.of(speed)), np.array([tail.peaks for tail in tails]),
+        limits.fixed, limits.per_speed, limits.at_rest, residual.mean(axis=0), residual.std(axis=0),
+        _largest(residual, limits.of(speed)), np.array([tail.peaks for tail in tails]),
         np.array([tail.shape for tail in tails]), len(residual) * dt, wanted)
 
 
 def _largest(residual: Array, threshold: Array) -> Array:
     """The largest values relative to their thresholds."""
-    found: Array = np.divide(np.abs(residual), threshold, out=np.zeros(residual.shape),
-                             where=threshold > 0.0).max(axis=0)
-    return found
+    largest: Array = np.divide(np.abs(residual), threshold, out=np.zeros(residual.shape),
+                               where=threshold > 0.0).max(axis=0)
+    return largest
 
 
 def finite_rows(name: str, value: ArrayLike) -> Array:

@@ -13,8 +13,7 @@ all directions are observable, and does not jump when one becomes unobservable.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -99,16 +98,8 @@ class ExternalWrenches:
     ----------
     wrenches : dict of str to (3,) or (6,) ndarray
         Force, or force and moment, on the robot by name of the contact, in its axes [N, N m].
-    covariance : (m, m) ndarray, optional
-        Of the errors; None without the covariance of the efforts. See ``ExternalWrench``.
-    singular_values : (m,) ndarray
-        How well the efforts show each direction, in descending order; see ``ExternalWrench``.
-    directions : (m, m) ndarray
-        The directions, one in each column.
-    rank : int or (B,) ndarray
-        Number of singular values that are not damped. The wrenches are exact if it is m.
-    residual : (nv,) ndarray
-        The part of the external efforts that the wrenches do not explain [N m, N].
+    covariance, singular_values, directions, rank, residual
+        As of ``ExternalWrench``, with m in place of 6.
 
     Examples
     --------
@@ -206,10 +197,10 @@ def external_wrench(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike, 
     axes = ReferenceFrame.LOCAL_WORLD_ALIGNED if at_origin else reference_frame
     J = frame_jacobian(model, data, q, frame, axes, offset)
     lengths = np.array([1.0, 1.0, 1.0, *3 * (positive("length", length),)])
-    found = _solve(model, J, tau, lengths, covariance, damping)
+    solution = _solve(model, J, tau, lengths, covariance, damping)
     if at_origin:
-        found = _moved(found, _point(model, data, q, number, offset))
-    return ExternalWrench(*found)
+        solution = _moved(solution, _point(model, data, q, number, offset))
+    return solution
 
 
 def external_wrenches(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike,
@@ -223,13 +214,8 @@ def external_wrenches(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    tau_ext : (nv,) or (B, nv) array_like
-        Efforts that the environment exerts on the joints [N m, N].
+    model, data, q, tau_ext
+        As for ``external_wrench``.
     contacts : sequence of Contact or str
         Where the wrenches act, and in which axes they are expressed: of dimension 3, a force;
         of dimension 6, force and moment. A name stands for a contact of dimension 6 in the axes of
@@ -258,7 +244,7 @@ def external_wrenches(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike
     [ 1.  2. 20.]
     """
     tau = external_effort(model, tau_ext)
-    wanted = tuple(Contact(each) if isinstance(each, str) else each for each in (
+    wanted = tuple(Contact(contact) if isinstance(contact, str) else contact for contact in (
         [contacts] if isinstance(contacts, str) else as_tuple(contacts)))
     require_contacts(wanted)
     if not wanted:
@@ -268,14 +254,17 @@ def external_wrenches(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike
     lengths = np.concatenate([[1.0, 1.0, 1.0, metric, metric, metric][:contact.dimension]
                               for contact in wanted])
     ends = np.cumsum([0, *(contact.dimension for contact in wanted)])
-    found = _solve(model, J, tau, lengths, covariance, damping)
+    solution = _solve(model, J, tau, lengths, covariance, damping)
     for contact, start in zip(wanted, ends):
         if contact.dimension == 6 and contact.reference_frame == ReferenceFrame.WORLD:
-            found = _moved(found, _point(model, data, q, frame_number(model, contact.frame),
-                                         contact.placement.translation), int(start))
-    names = [contact.name or model.frame_names[int(contact.frame)] for contact in wanted]
-    return ExternalWrenches({name: found.wrench[..., start:stop]
-                             for name, start, stop in zip(names, ends, ends[1:])}, *found[1:])
+            solution = _moved(solution, _point(model, data, q, frame_number(model, contact.frame),
+                                               contact.placement.translation), int(start))
+    wrenches = {contact.name or model.frame_names[int(contact.frame)]:
+                solution.wrench[..., start:stop]
+                for contact, start, stop in zip(wanted, ends, ends[1:])}
+    return ExternalWrenches(
+        wrenches, solution.covariance, solution.singular_values, solution.directions,
+        solution.rank, solution.residual)
 
 
 def _at_contact(contact: Contact) -> Contact:
@@ -287,19 +276,8 @@ def _at_contact(contact: Contact) -> Contact:
                    contact.other_placement, name=contact.name)
 
 
-class _Solution(NamedTuple):
-    """The fields of a result, in order."""
-
-    wrench: Array
-    covariance: Array | None
-    singular_values: Array
-    directions: Array
-    rank: int | Array
-    residual: Array
-
-
 def _solve(model: Model, J: Array, tau: Array, lengths: Array, covariance: ArrayLike | None,
-           damping: float | None) -> _Solution:
+           damping: float | None) -> ExternalWrench:
     """Damped least squares for tau = J' w, with w = lengths z; see the top of this file."""
     if J.ndim == 3 and tau.ndim == 2 and len(J) != len(tau):
         raise ValueError("batch: expected the same number of states in each argument, got "
@@ -332,10 +310,9 @@ def _solve(model: Model, J: Array, tau: Array, lengths: Array, covariance: Array
     directions = lengths[:, None] * np.swapaxes(Vt, -1, -2)
     spread = directions / np.maximum(s, least)[..., None, :]
     rank = (s >= least).sum(axis=-1)
-    return _Solution(lengths * z,
-                     None if covariance is None else spread @ np.swapaxes(spread, -1, -2),
-                     s, directions, rank if np.ndim(rank) else int(rank),
-                     tau - (A @ z[..., None])[..., 0])
+    return ExternalWrench(
+        lengths * z, None if covariance is None else spread @ np.swapaxes(spread, -1, -2), s,
+        directions, rank if np.ndim(rank) else int(rank), tau - (A @ z[..., None])[..., 0])
 
 
 def _point(model: Model, data: Data, q: ArrayLike, frame: int,
@@ -347,18 +324,19 @@ def _point(model: Model, data: Data, q: ArrayLike, frame: int,
     return point
 
 
-def _moved(found: _Solution, p: Array, start: int = 0) -> _Solution:
+def _moved(solution: ExternalWrench, p: Array, start: int = 0) -> ExternalWrench:
     """The wrench at p whose numbers start there, expressed in the world, at the world's origin."""
-    m = found.wrench.shape[-1]
+    m = solution.wrench.shape[-1]
     T = np.zeros((*p.shape[:-1], m, m))
     T[...] = np.eye(m)
     f, x, y, z = start, start + 3, start + 4, start + 5
     T[..., x, f + 1], T[..., x, f + 2], T[..., y, f + 2] = -p[..., 2], p[..., 1], -p[..., 0]
     T[..., y, f], T[..., z, f], T[..., z, f + 1] = p[..., 2], -p[..., 1], p[..., 0]
-    return found._replace(
-        wrench=(T @ found.wrench[..., None])[..., 0], directions=T @ found.directions,
-        covariance=None if found.covariance is None else (
-            T @ found.covariance @ np.swapaxes(T, -1, -2)))
+    covariance = solution.covariance
+    if covariance is not None:
+        covariance = T @ covariance @ np.swapaxes(T, -1, -2)
+    return replace(solution, wrench=(T @ solution.wrench[..., None])[..., 0],
+                   directions=T @ solution.directions, covariance=covariance)
 
 
 def _one(rank: int | Array) -> int:

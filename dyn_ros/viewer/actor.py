@@ -13,7 +13,7 @@ from ..engine.spatial import Inertia
 from .page.plots import LIVE
 
 if TYPE_CHECKING:
-    from .scene.touch import Touch
+    from .touch import Touch
 
 
 class Actor(Protocol):

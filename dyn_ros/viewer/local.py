@@ -21,10 +21,10 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.spatial import Inertia
 from .motion import Motion, Steering
-from .scene.picture import TERMS, Picture
-from .scene.touch import Touch
+from .picture import TERMS, Picture
 from .session import Session
 from .simulation import LONGEST_STEP, CompliantRobot
+from .touch import Touch
 
 KERNELS = ("all_terms", "rnea", "crba")
 CURVES = ("gravity", "nle", "effort", "push")
@@ -34,10 +34,6 @@ PAYLOAD_NAME = "weight"
 
 class LocalRobot:
     """A robot that is simulated here, and that users move, push and load.
-
-    Parameters
-    ----------
-    model : Model
 
     Attributes
     ----------
@@ -185,7 +181,6 @@ class Engine:
     ----------
     model : Model
         Without payloads: what the robot's motors and the page know.
-    motion : Motion
     """
 
     def __init__(self, model: Model, motion: Motion) -> None:

@@ -68,7 +68,6 @@ class Resumed:
 
     Parameters
     ----------
-    motion : Motion
     position : array_like
         Positions of the joints at time 0 [rad or m].
     """
@@ -118,10 +117,6 @@ class Steered:
 
 class Steering:
     """A robot's own motion, which users can hold, stop, steer and resume.
-
-    Parameters
-    ----------
-    motion : Motion
 
     Attributes
     ----------
@@ -184,7 +179,6 @@ class Motors:
 
     Parameters
     ----------
-    model : dyn_ros.Model
     names : list of str
         The joints that move; all others stay at `model.neutral()`.
     """

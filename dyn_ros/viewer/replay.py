@@ -38,7 +38,7 @@ from ..logs.run.plan import Part, plan
 from ..logs.selection import ODOMETRY, Selection, select
 from .actor import Actor
 from .page.replay_panel import ReplayPanel
-from .scene.picture import TERMS, Picture
+from .picture import TERMS, Picture
 from .session import Session
 
 CURVES = ("effort", "gravity", "nle", "residual", "external")
@@ -118,10 +118,6 @@ class Loaded(NamedTuple):
 
 class Loader:
     """Reads and computes the parts that were asked for, in a thread; the latest request first.
-
-    Parameters
-    ----------
-    recording : OpenRecording
 
     Attributes
     ----------
@@ -216,12 +212,7 @@ class Loader:
 # --- replay
 
 class Replay(Actor):
-    """A recording that is replayed on a page.
-
-    Parameters
-    ----------
-    recording : OpenRecording
-    """
+    """A recording that is replayed on a page."""
 
     def __init__(self, recording: OpenRecording) -> None:
         self._recording, self._model = recording, recording.model

@@ -30,8 +30,8 @@ from .scene.floor import Floor, light_simply
 from .scene.handle import PushHandle
 from .scene.markers import Drawing
 from .scene.scene import RobotScene, rotation_matrix
-from .scene.touch import PAYLOAD, Touch, payload
 from .timeline import Timeline
+from .touch import PAYLOAD, Touch, payload
 
 if TYPE_CHECKING:
     import viser
@@ -50,38 +50,13 @@ History: TypeAlias = "Callable[[], Iterable[tuple[float, Mapping[str, Array]]]]"
 
 
 class Session:
-    """A page, served to any number of browsers.
+    """A page, served to any number of browsers, at `address`.
 
-    Parameters
-    ----------
-    host : str
-    port : int
-        The first port to try, or 0 for any free port.
-    actor : Actor
-    settings : Settings, optional
-        They may be changed later; plays, hangs, pushes, curves, plot_seconds and mesh_paths
-        apply to the next robot.
-
-    Attributes
-    ----------
-    server : dyn_ros.viewer.page.page.Server
-    address : str
-        Address of the page.
-    settings : Settings
-    drawing : Drawing
-        The markers.
-    robot, panel, touch
-        The robot, its panels and what touches it; None until `show_robot`.
-    notice : str
-        What users should know about the robot, instead of where its states come from.
-    history : callable or None
-        Returns the samples that the plots show, as times [s] and torques by curve; None: those that
-        were received.
-
-    Raises
-    ------
-    dyn_ros.viewer.page.page.PageError
-        The page cannot be served.
+    `settings` may be changed later; plays, hangs, pushes, curves, plot_seconds and mesh_paths apply
+    to the next robot. `robot`, `panel` and `touch` are None until `show_robot`. `notice` is shown
+    instead of where the states come from. `history` returns the samples that the plots show, as
+    times [s] and torques by curve; None: those that were received. A `page.PageError` is raised if
+    the page cannot be served.
     """
 
     def __init__(self, host: str, port: int, actor: Actor,
@@ -128,15 +103,7 @@ class Session:
     # What is shown
 
     def show_robot(self, tree: Tree, xml: str) -> None:
-        """Show another robot.
-
-        Parameters
-        ----------
-        tree : dyn_ros.engine.model.urdf.Tree
-            As returned by `read_urdf` without a root joint.
-        xml : str
-            The robot description.
-        """
+        """Show another robot; `tree` is read from its description, `xml`, without a root joint."""
         self._stop_pushing()
         self.drawing.clear()
         self.drawing.draw(0.0)
@@ -186,12 +153,8 @@ class Session:
 
         Joints that the robot does not have are ignored; positions that are not finite are reported.
         Markers with the same stamp [ns] are shown together with this state; without a stamp, the
-        state is shown in the next update.
-
-        Raises
-        ------
-        ValueError
-            The numbers of names and positions differ.
+        state is shown in the next update. A ValueError if the numbers of names and positions
+        differ.
         """
         robot = self.robot
         if robot is None:
@@ -213,10 +176,7 @@ class Session:
                         ) -> None:
         """Process torques for a curve of the plots, one of `Settings.curves` [N m, N].
 
-        Raises
-        ------
-        ValueError
-            The numbers of names and efforts differ.
+        A ValueError if the numbers of names and efforts differ.
         """
         if self.robot is not None:
             efforts = _array("efforts", effort, len(names))
@@ -238,11 +198,7 @@ class Session:
         """Set the pose of the root link in a frame of the world: x y z qx qy qz qw.
 
         The stamp [ns] is that of a state with this pose, as in `receive_states`.
-
-        Raises
-        ------
-        ValueError
-            The pose is not finite, or its quaternion is not of unit length.
+        A ValueError if it is not finite, or its quaternion is not of unit length.
         """
         if self.robot is None:
             return

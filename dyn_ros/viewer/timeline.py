@@ -124,7 +124,6 @@ class Timeline:
             Positions of the joints; kept.
         pose : (7,) ndarray or None
             Of the root link; kept.
-        now : float
         """
         state = _State(q, pose)
         if self._states and (not stamp or stamp < self._newest - JUMP * 1e9):

@@ -56,6 +56,28 @@ def order(monkeypatch, arm):
     monkeypatch.setattr(StateCollector, "order", list(arm.joint_names), raising=False)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("huge", [1e13, 1e155, 1e308, -1.7e308])
+@pytest.mark.parametrize("all_of_them", [False, True])
+def test_numbers_near_the_largest_are_rejected_without_a_warning(arm, floating, huge, all_of_them):
+    names = list(arm.joint_names)
+    bad = [huge] * len(names) if all_of_them else [huge, *[0.0] * (len(names) - 1)]
+    zeros = [0.0] * len(names)
+    collector = StateCollector(arm, staleness=0.5)
+    collector.collect(["effort", "acceleration"])
+    for position, velocity in ((bad, zeros), (zeros, bad), (bad, [])):
+        with pytest.raises(Rejected, match="too large|expected|at most"):
+            collector.joint_states(names, position, velocity, [], SECOND)
+    assert collector.joint_states(names, zeros, zeros, bad, SECOND)     # an effort is unknown then
+    assert not collector.effort_known
+    based = StateCollector(floating, staleness=0.5)
+    for pose, twist in (((huge, *UPRIGHT[1:]), TWIST), ((*UPRIGHT[:3], huge, *UPRIGHT[4:]), TWIST),
+                        ((*UPRIGHT[:3], *[huge] * 4), TWIST), (UPRIGHT, (huge, *TWIST[1:])),
+                        (UPRIGHT, [huge] * 6)):
+        with pytest.raises(Rejected):
+            based.odometry(pose, twist, SECOND)
+
+
 def test_every_order_of_names_gives_the_models(collector, arm):
     rng = np.random.default_rng(1)
     for seconds in range(1, 30):

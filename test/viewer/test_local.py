@@ -161,7 +161,7 @@ def test_the_appearance_is_that_of_the_nodes():
     from dyn_ros.nodes.base.markers import SHARED
     from dyn_ros.nodes.markers.centroidal import CENTROIDAL
     from dyn_ros.nodes.markers.dynamics import DYNAMICS
-    from dyn_ros.viewer.scene.picture import BALL, FULL_LOAD, look
+    from dyn_ros.viewer.picture import BALL, FULL_LOAD, look
     values = {spec.name: spec.default for kind in (*DYNAMICS, *CENTROIDAL) for spec in kind.specs}
     assert dict(values, **{spec.name: spec.default for spec in SHARED})["markers.width"] == (
         look("com", 1.0).width)

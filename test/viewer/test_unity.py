@@ -22,7 +22,7 @@ pytest.importorskip("viser", reason="no viser: pip install viser")
 playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: run `make test`")
 
 from dyn_ros.viewer.actor import Settings  # noqa: E402
-from dyn_ros.viewer.scene.markers import SPHERE  # noqa: E402
+from dyn_ros.viewer.scene.marker_arrays import SPHERE  # noqa: E402
 from dyn_ros.viewer.session import Session  # noqa: E402
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

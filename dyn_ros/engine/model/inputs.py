@@ -8,6 +8,7 @@ import numpy as np
 from ..kernel.compiler import JIT
 from ..kernel.fields import MAX_CONSTRAINTS
 from ..kernel.lie import UNIT_TOLERANCE
+from ..spatial.value import real_array, require_finite_entries
 
 _FLOAT64 = np.dtype(np.float64)      # compiled code compares identities; unpickled ones differ
 # Stricter than compiled code, which rounds differently and has already rejected the quaternion.
@@ -23,14 +24,7 @@ def as_array(model, name, axes, value):
     """
     shape = tuple(["m" if axis == "constraints" else getattr(model, axis)
                    if isinstance(axis, str) else axis for axis in axes])
-    try:
-        array = np.asarray(value)
-    except ValueError as error:                     # a ragged list
-        raise ValueError(f"{_expected(name, shape)}, got a {type(value).__name__}: "
-                         f"{error}") from None
-    if array.dtype.kind not in "fiub":
-        raise ValueError(f"{_expected(name, shape)} of real numbers, got dtype {array.dtype}: "
-                         f"{value!r:.80}")
+    array = real_array(value, _expected, name, shape)
     if _is_masked(value):
         raise ValueError(f"{_expected(name, shape)}, got masked numbers, {value!r:.80}; fill them")
     batched = array.ndim == len(shape) + 1
@@ -95,7 +89,7 @@ def finite_array(name, value, shape):
 
 def one_each(name, value, count):
     """Convert a number, or ``count`` numbers, to a finite array (count,), or raise a ValueError."""
-    return np.zeros(count) + finite_array(name, value, (count,) if np.ndim(value) else ())
+    return finite_array(name, value if np.ndim(value) else np.full(count, value), (count,))
 
 
 def require_valid(model, name, axes, array):
@@ -122,12 +116,7 @@ def coordinate(model, axes, index):
 
 def require_finite(model, name, axes, array):
     """Raise a ValueError if a number is not finite."""
-    finite = np.isfinite(array)
-    if not finite.all():
-        index = tuple(int(n) for n in np.argwhere(~finite)[0])
-        raise ValueError(f"{name}: expected finite numbers, got {array[index]} in "
-                         f"{name}[{', '.join(map(str, index))}]"
-                         f"{coordinate(model, axes, index)}")
+    require_finite_entries(name, array, lambda index: coordinate(model, axes, index))
 
 
 def _require_unit_quaternions(model, name, array):

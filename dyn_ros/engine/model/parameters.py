@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernel.types import Array, ArrayLike, Scalar
+from ..spatial.value import real_array, require_finite_entries
 
 # Tolerances of `is_physical`, relative to the largest squared distance (of gyration, or of the
 # center of mass from the origin): rounding inside of the set, and beyond its boundary, as for
@@ -30,19 +31,10 @@ _ROWS, _COLUMNS = np.array([0, 1, 2, 0, 1, 0, 0, 1, 2]), np.array([0, 1, 2, 1, 2
 def _numbers(name, value, shape):
     """A float64 array of finite numbers whose last axes have this shape."""
     expected = f"{name}: expected shape (..., {', '.join(map(str, shape))})"
-    try:
-        array = np.asarray(value)
-    except ValueError as error:                     # a ragged list
-        raise ValueError(f"{expected}, got a {type(value).__name__}: {error}") from None
-    if array.dtype.kind not in "fiub":
-        raise ValueError(f"{expected} of real numbers, got dtype {array.dtype}: {value!r:.80}")
+    array = real_array(value, str, expected)
     if array.shape[-len(shape):] != shape:
         raise ValueError(f"{expected}, got {array.shape}")
-    finite = np.isfinite(array)
-    if not finite.all():
-        index = tuple(map(int, np.argwhere(~finite)[0]))
-        raise ValueError(f"{name}: expected finite numbers, got {array[index]} in "
-                         f"{name}[{', '.join(map(str, index))}]")
+    require_finite_entries(name, array)
     return array.astype(np.float64)
 
 

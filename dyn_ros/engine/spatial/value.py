@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -16,34 +17,36 @@ T = TypeVar("T")
 V = TypeVar("V", bound="Value")
 
 
-def numbers(name: str, value: ArrayLike | float, shape: tuple[int, ...]) -> Array:
-    """Return a new float64 array of finite numbers.
-
-    Parameters
-    ----------
-    name : str
-        Name of the value in error messages.
-    value : array_like
-    shape : tuple of int
-
-    Raises
-    ------
-    ValueError
-        Wrong shape, a dtype that is not real, or a number that is not finite.
-    """
-    expected = f"{name}: expected shape {shape}" if shape else f"{name}: expected a number"
+def real_array(value: ArrayLike | float, expected: Callable[..., str], *words: object) -> Array:
+    """An array of real numbers; the ValueError for anything else begins with expected(*words)."""
     try:
         array = np.asarray(value)
     except ValueError as error:                     # a ragged list
-        raise ValueError(f"{expected}, got a {type(value).__name__}: {error}") from None
+        raise ValueError(f"{expected(*words)}, got a {type(value).__name__}: {error}") from None
     if array.dtype.kind not in "fiub":
-        raise ValueError(f"{expected} of real numbers, got dtype {array.dtype}: {value!r:.80}")
+        raise ValueError(f"{expected(*words)} of real numbers, got dtype {array.dtype}: "
+                         f"{value!r:.80}")
+    return array
+
+
+def require_finite_entries(name: str, array: Array,
+                           where: Callable[[tuple[int, ...]], str] | None = None) -> None:
+    """Raise a ValueError that names the first number that is not finite, and where it belongs."""
+    finite = np.isfinite(array)
+    if not finite.all():
+        index = tuple(map(int, np.argwhere(~finite)[0]))
+        place = f" in {name}[{', '.join(map(str, index))}]" if index else ""
+        raise ValueError(f"{name}: expected finite numbers, got {array[index]}{place}"
+                         f"{where(index) if where else ''}")
+
+
+def numbers(name: str, value: ArrayLike | float, shape: tuple[int, ...]) -> Array:
+    """A float64 array of finite numbers of this shape, or a ValueError that names the value."""
+    expected = f"{name}: expected shape {shape}" if shape else f"{name}: expected a number"
+    array = real_array(value, str, expected)
     if array.shape != shape:
         raise ValueError(f"{expected}, got {array.shape}")
-    if not np.isfinite(array).all():
-        index = tuple(map(int, np.argwhere(~np.isfinite(array))[0]))
-        where = f" in {name}[{', '.join(map(str, index))}]" if shape else ""
-        raise ValueError(f"{name}: expected finite numbers, got {array[index]}{where}")
+    require_finite_entries(name, array)
     return array.astype(np.float64)
 
 

@@ -22,7 +22,8 @@ _CHUNK = 8192                   # samples
 def shown(result: Identification) -> Samples:
     """The held-out samples, or the beginning of each block if they are many."""
     most = max(2, _SAMPLES // max(len(result.held_out), 1))
-    rows = [np.arange(each.start, min(each.stop, each.start + most)) for each in result.held_out]
+    rows = [np.arange(block.start, min(block.stop, block.start + most))
+            for block in result.held_out]
     return result.samples.take(np.concatenate([np.arange(0), *rows]))
 
 
@@ -40,11 +41,12 @@ def stretches_of(samples: Samples) -> list[slice]:
 def joined_time(samples: Samples, stretches: list[slice]) -> Array:
     """Time that passed in the stretches before each sample, with small pauses between them [s]."""
     time = np.empty(len(samples))
-    total = sum(samples.time[each.stop - 1] - samples.time[each.start] for each in stretches)
+    total = sum(samples.time[stretch.stop - 1] - samples.time[stretch.start]
+                for stretch in stretches)
     now, pause = 0.0, 0.004 * total
-    for each in stretches:
-        time[each] = now + samples.time[each] - samples.time[each.start]
-        now = time[each.stop - 1] + pause
+    for stretch in stretches:
+        time[stretch] = now + samples.time[stretch] - samples.time[stretch.start]
+        now = time[stretch.stop - 1] + pause
     return time
 
 
@@ -70,8 +72,9 @@ def curve(time: Array, y: Array, stretches: list[slice], most: int) -> tuple[Arr
     xs: list[Array] = []
     ys: list[Array] = []
     pause = np.array([np.nan])
-    for each in stretches:
-        x, part = peaks(time[each], y[each], max(4, int(share * (each.stop - each.start))))
+    for stretch in stretches:
+        count = int(share * (stretch.stop - stretch.start))
+        x, part = peaks(time[stretch], y[stretch], max(4, count))
         xs += [x, pause]
         ys += [part, pause]
     return (np.concatenate(xs).astype(np.float32), np.concatenate(ys).astype(np.float32))
@@ -86,9 +89,9 @@ def predicted(result: Identification, samples: Samples) -> tuple[Array, Array]:
 
 def contact_torques(result: Identification, samples: Samples, residual: Array) -> Array:
     """The part of a residual that contact forces explain, by weighted least squares."""
-    found = np.zeros_like(residual)
+    explained = np.zeros_like(residual)
     if not samples.contacts:
-        return found
+        return explained
     noise = np.array([joint.noise for joint in result.joints])
     noise = np.where(noise > 0.0, noise, 1.0)
     data, axes = Data(result.model), ReferenceFrame.LOCAL_WORLD_ALIGNED
@@ -102,8 +105,8 @@ def contact_torques(result: Identification, samples: Samples, residual: Array) -
         _, sizes, directions = np.linalg.svd(A, full_matrices=False)
         directions *= (sizes > 1e-9 * sizes.max(initial=1e-300))[:, :, None]
         forces = np.einsum("bij,bj->bi", directions, residual[rows] / noise)
-        found[rows] = noise * np.einsum("bij,bi->bj", directions, forces)
-    return found
+        explained[rows] = noise * np.einsum("bij,bi->bj", directions, forces)
+    return explained
 
 
 def single(model: Model) -> list[int]:

@@ -45,8 +45,8 @@ def content(figure: Any) -> str:
     from plotly.io import json
     parts = figure.to_dict()
     parts["layout"].pop("template", None)
-    found: str = json.to_json_plotly(parts)
-    return found.replace("<", "\\u003c")
+    text: str = json.to_json_plotly(parts)
+    return text.replace("<", "\\u003c")
 
 
 # --- figures
@@ -244,7 +244,7 @@ def _add_outline(graph: ModuleType, figure: Any, place: Array, parameters: Array
     angle = np.linspace(0.0, 2.0 * np.pi, 49)
     circle = np.array([np.cos(angle), np.sin(angle), 0.0 * angle]).T
     end = np.full((1, 3), np.nan)
-    points = np.concatenate([each for n in range(3) for each in (np.roll(circle, n, 1), end)])
+    points = np.concatenate([curve for n in range(3) for curve in (np.roll(circle, n, 1), end)])
     x, y, z = _ellipsoid(place, parameters, points).T
     figure.add_trace(graph.Scatter3d(
         x=x, y=y, z=z, mode="lines", line=dict(color=BEFORE, width=3), name="before",
@@ -275,8 +275,8 @@ def _scene(figure: Any) -> dict[str, Any]:
     extent = np.maximum(extent, 0.15 * extent.max())
     middle, ratio = 0.5 * (low + high), extent / np.linalg.norm(extent)
     step = 10.0 ** np.floor(np.log10(extent.max() / 2.0))
-    step *= max(each for each in (1.0, 2.0, 5.0)
-                if each == 1.0 or each * step <= extent.max() / 2.0)
+    step *= max(factor for factor in (1.0, 2.0, 5.0)
+                if factor == 1.0 or factor * step <= extent.max() / 2.0)
     axes = {axis: dict(showbackground=False, gridcolor=_GRID, zerolinecolor=_GRID,
                        title=dict(text=axis[0] + " [m]", font=dict(color=_QUIET, size=11)),
                        showspikes=False, tickfont=dict(color=_QUIET, size=10), dtick=step,

@@ -14,7 +14,7 @@ from ...srv import ClearPayload, EstimatePayload, SetPayload
 from ..messages.conversions import set_inertia
 
 if TYPE_CHECKING:           # needs the extra `viewer`
-    from dyn_ros.viewer.scene.touch import Touch
+    from dyn_ros.viewer.touch import Touch
 
 PAYLOAD_NAME, ESTIMATED = "weight", "estimated"
 

@@ -52,10 +52,6 @@ class Server(viser.ViserServer):
 
     Parameters
     ----------
-    host : str
-    port : int
-    title : str
-    trust : Trust
     report : callable(str)
         Receives a line for each kind of refused request.
 
@@ -187,10 +183,6 @@ def serve(host: str, port: int, title: str, allowed_hosts: Iterable[str] = (),
         Names under which browsers may open the page, in addition to those of `Trust`.
     report : callable(str), optional
         Receives a line for each kind of refused request.
-
-    Returns
-    -------
-    Server
 
     Raises
     ------

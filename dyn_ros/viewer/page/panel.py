@@ -8,13 +8,14 @@ import math
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...engine.kernel.types import Array
 from ...engine.model.urdf import Joint
 from ..scene.kinds import BY_FAMILY, KINDS, Kind
+from . import units
 from .plots import LIVE, NOTHING, Plots
 from .touch_panel import TouchPanel, line
 
@@ -25,35 +26,12 @@ if TYPE_CHECKING:
     from .window import Window
 
 LEFT, RIGHT = 300, 360              # widths of the panels [px]
-TURN, SLIDE = math.pi, 1.0          # range of the slider of a joint without limits [rad, m]
 
 WORDS = {"com": "center of mass", "com_projection": "its projection",
          "subtree_com": "centers of mass of subtrees", "zmp": "zero moment point"}
 """Names of families of markers, where the family is not a name."""
 
-Value = TypeVar("Value")
 
-
-class Unit(NamedTuple):
-    """A unit of joint positions.
-
-    Attributes
-    ----------
-    name : str
-    per_si : float
-        How many of it are one rad or one m.
-    decimals, mark_decimals : int
-        Of positions, and of the limits below a slider.
-    """
-
-    name: str
-    per_si: float
-    decimals: int
-    mark_decimals: int
-
-
-RAD, DEG = Unit("rad", 1.0, 3, 2), Unit("deg", math.degrees(1.0), 1, 0)
-METER = Unit("m", 1.0, 3, 2)
 
 
 class Panel:
@@ -65,7 +43,6 @@ class Panel:
 
     Parameters
     ----------
-    server : dyn_ros.viewer.page.page.Server
     name : str
         Name of the robot.
     joints : list of dyn_ros.engine.model.urdf.Joint
@@ -161,7 +138,7 @@ class Panel:
     def _add_sliders(self) -> None:
         self._sliders: tuple[viser.GuiSliderHandle, ...] = ()
         self._enabled = True
-        self._angle = RAD
+        self._angle = units.RAD
         degrees = self._gui.add_checkbox(
             "degrees", False, hint="Show and set angles in degrees instead of radians.",
             visible=any(joint.kind != "prismatic" for joint in self._joints))
@@ -172,11 +149,11 @@ class Panel:
         @degrees.on_update
         async def _(event: viser.GuiEvent) -> None:      # in viser's thread, as `_put`
             positions = self.positions
-            self._angle = DEG if event.target.value else RAD
+            self._angle = units.DEG if event.target.value else units.RAD
             self._make_sliders(positions)
 
-    def _unit(self, joint: Joint) -> Unit:
-        return unit_of(joint, self._angle, METER)
+    def _unit(self, joint: Joint) -> units.Unit:
+        return units.unit_of(joint, self._angle, units.METER)
 
     def _make_sliders(self, positions: Array) -> None:
         """Replace all sliders."""
@@ -187,20 +164,20 @@ class Panel:
                 self._make_slider(slot, joint, self._unit(joint), x)
                 for slot, (joint, x) in enumerate(zip(self._joints, positions.tolist())))
 
-    def _make_slider(self, slot: int, joint: Joint, unit: Unit, position: float,
+    def _make_slider(self, slot: int, joint: Joint, unit: units.Unit, position: float,
                      ) -> viser.GuiSliderHandle:
-        ends = limits(joint)
-        lower, upper = round_inward(ends, unit)
+        ends = units.limits(joint)
+        lower, upper = units.round_inward(ends, unit)
         step = max(10.0 ** -unit.decimals, round((upper - lower) / 1000, unit.decimals))
         slider = self._gui.add_slider(
             joint.name, lower, upper, min(step, upper - lower),
             min(max(round(unit.per_si * position, unit.decimals), lower), upper),
-            marks=[(lower, _mark(lower, unit)), (upper, _mark(upper, unit))],
-            hint=_hint(joint, ends, unit), disabled=not self._enabled)
+            marks=[(lower, units._mark(lower, unit)), (upper, units._mark(upper, unit))],
+            hint=units._hint(joint, ends, unit), disabled=not self._enabled)
         slider.on_update(self._on_slide(slot, unit))
         return slider
 
-    def _on_slide(self, slot: int, unit: Unit,
+    def _on_slide(self, slot: int, unit: units.Unit,
                   ) -> Callable[[viser.GuiEvent], Coroutine[Any, Any, None]]:
         # A coroutine runs in viser's own thread, before the robot's position is written there.
         async def slid(event: viser.GuiEvent) -> None:
@@ -359,46 +336,6 @@ def show_waiting(server: Server, title: str, text: str) -> None:
     start(server, "dyn_ros")
     server.gui.add_html(f'<div class="dyn-wait" role="status">{line(title, "title")}'
                         f"{line(text, 'soft')}</div>")
-
-
-def unit_of(joint: Joint, turning: Value, sliding: Value) -> Value:
-    """Return the second value for a prismatic joint, else the first."""
-    return sliding if joint.kind == "prismatic" else turning
-
-
-def limits(joint: Joint) -> tuple[float, float]:
-    """Return the range of a slider [rad, m]: the joint's limits, if finite and consistent."""
-    reach = unit_of(joint, TURN, SLIDE)
-    lower = joint.lower if math.isfinite(joint.lower) else -reach
-    upper = joint.upper if math.isfinite(joint.upper) else reach
-    if lower >= upper:
-        lower, upper = upper - reach, lower + reach
-    return float(lower), float(upper)
-
-
-def round_inward(ends: tuple[float, float], unit: Unit) -> tuple[float, float]:
-    """Convert a range to a unit, rounded so that nothing outside of it can be chosen."""
-    lower, upper = (unit.per_si * end for end in ends)
-    digits = unit.decimals
-    while True:
-        scale = 10.0 ** digits
-        low = math.ceil(lower * scale - 1e-6) / scale
-        high = math.floor(upper * scale + 1e-6) / scale
-        if low < high:
-            return low + 0.0, high + 0.0
-        digits += 1
-
-
-def _mark(value: float, unit: Unit) -> str:
-    text = f"{round(value, unit.mark_decimals) + 0.0:.{unit.mark_decimals}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def _hint(joint: Joint, ends: tuple[float, float], unit: Unit) -> str:
-    """Return a joint's name, unit and limits."""
-    numbers = " to ".join(f"{unit.per_si * end + 0.0:.{unit.decimals}f}" for end in ends)
-    free = "" if math.isfinite(joint.lower) and math.isfinite(joint.upper) else " (no limits)"
-    return f"{joint.name}: {numbers} {unit.name}{free}"
 
 
 def _markers_style(kinds: Mapping[str, Kind]) -> str:

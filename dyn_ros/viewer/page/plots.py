@@ -188,8 +188,6 @@ class Plots:
 
     Parameters
     ----------
-    gui : viser.GuiApi
-    joints : sequence of dyn_ros.engine.model.urdf.Joint
     curves : sequence of str
         Names of the curves, keys of `CURVES`.
     seconds : float

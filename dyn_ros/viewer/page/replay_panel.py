@@ -26,7 +26,6 @@ class ReplayPanel:
 
     Parameters
     ----------
-    server : viser.ViserServer
     panel : Panel
         Above whose tabs they are.
     name : str

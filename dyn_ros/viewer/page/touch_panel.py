@@ -24,7 +24,6 @@ class TouchPanel:
 
     Parameters
     ----------
-    gui : viser.GuiApi
     report : callable
         Receives the user's input: ("hang", on) and ("weigh",).
     payload : str

@@ -80,12 +80,7 @@ def above(points: Array, ground: float) -> Array:
 
 
 class Cameras:
-    """The cameras of all browsers.
-
-    Parameters
-    ----------
-    server : viser.ViserServer
-    """
+    """The cameras of all browsers."""
 
     def __init__(self, server: viser.ViserServer) -> None:
         self._server = server

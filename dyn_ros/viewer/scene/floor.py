@@ -55,12 +55,7 @@ def light_simply(client: viser.ClientHandle) -> None:
 
 
 class Floor:
-    """What is around the robot.
-
-    Parameters
-    ----------
-    server : viser.ViserServer
-    """
+    """What is around the robot."""
 
     def __init__(self, server: viser.ViserServer) -> None:
         self._server = server

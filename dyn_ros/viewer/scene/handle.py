@@ -12,7 +12,7 @@ import numpy as np
 
 from ...engine.kernel.types import Array
 from .camera import DIRECTION
-from .markers import segments_frame
+from .looks import segments_frame
 from .scene import wxyz
 
 if TYPE_CHECKING:
@@ -40,10 +40,8 @@ class PushHandle:
 
     Parameters
     ----------
-    robot : RobotScene
     gui : viser.GuiApi
         Of the same page.
-    link : str
     scale : float
         Force per displacement [N/m]; may be changed later.
     invites : bool
@@ -51,7 +49,6 @@ class PushHandle:
 
     Attributes
     ----------
-    link : str
     rest : (3,) ndarray
         Where the grip rests, in the link.
     force : (3,) ndarray

@@ -31,7 +31,6 @@ def save_picture(examined: Examination, path: str | os.PathLike[str], title: str
         From `dyn_ros.check.examine_urdf`.
     path : path-like
         The HTML file.
-    title : str
 
     Raises
     ------

@@ -7,10 +7,8 @@ page without ROS.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from types import SimpleNamespace
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +26,6 @@ ADD, DELETE, DELETEALL = 0, 2, 3
 THINNEST = 1e-3     # smallest width of a solid [m]: RViz warns about zero
 SHORTEST = 1e-4     # shorter arrows are not shown [m]
 LEAST_LOAD = 5e-3   # of a joint; smaller torques have no arrow
-WORLD = "world"     # frame of the markers without ROS
 
 Draw: TypeAlias = "Callable[[Any, Any], Iterable[MarkerArrays]]"
 """Returns the markers for a state and the results of ``all_terms`` that it reads."""
@@ -51,7 +48,6 @@ class MarkerArrays:
 
     Parameters
     ----------
-    look : Look
     type : int
         Constant of `Marker`: SPHERE, CUBE, CYLINDER, ARROW or LINE_STRIP.
     part : str, optional
@@ -222,7 +218,6 @@ class JointArrows:
 
     Parameters
     ----------
-    model : Model
     look : Look
         Its scale is the radius, and the length of a straight arrow.
 
@@ -271,7 +266,6 @@ class _Axes:
 
     Attributes
     ----------
-    ids : list of int
     rows : (n,) ndarray
         The places of these joints among all that have arrows.
     """
@@ -361,82 +355,3 @@ def _bodies(model: Model, scale: float) -> tuple[list[int], Array, Array, Array,
         for each, shape in (("mass", ()), ("com", (3,)), ("rotational", (3, 3))))
     spread, axes = shapes.principal_spread(mass, rotational)
     return ids, np.array(ids, np.intp), com, axes, scale * spread
-
-
-# --- without ROS
-
-
-@dataclass
-class PlainLook:
-    """A `Look` without ROS; `more` are the attributes of its kind."""
-
-    name: str
-    scale: float
-    color: Sequence[float]
-    width: float = 0.01
-    more: Mapping[str, Any] = field(default_factory=dict)
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self.__dict__["more"][name]
-        except KeyError:
-            raise AttributeError(name) from None
-
-    def marker(self, namespace: str, type: int, points: int) -> SimpleNamespace:
-        """Return what the markers of a namespace have in common."""
-        return SimpleNamespace(
-            header=SimpleNamespace(frame_id=WORLD, stamp=SimpleNamespace(sec=0, nanosec=0)),
-            ns=namespace, type=type, lifetime=SimpleNamespace(sec=0, nanosec=0))
-
-
-class PlainMarker(NamedTuple):
-    """A Marker whose numbers are arrays.
-
-    Attributes
-    ----------
-    numbers : (14,) ndarray
-        Position, orientation x y z w, scale, color.
-    points : (n, 3) ndarray
-    colors : (n, 4) ndarray
-    """
-
-    header: Any
-    ns: str
-    id: int
-    type: int
-    action: int
-    lifetime: Any
-    numbers: Array
-    points: Array
-    colors: Array
-    text: str = ""
-    mesh_resource: str = ""
-
-
-def plain_marker(marker: Any) -> PlainMarker:
-    """Return a visualization_msgs/Marker as a `PlainMarker`."""
-    p, turn = marker.pose.position, marker.pose.orientation
-    scale, color = marker.scale, marker.color
-    return PlainMarker(
-        marker.header, marker.ns, marker.id, marker.type, marker.action, marker.lifetime,
-        np.array([p.x, p.y, p.z, turn.x, turn.y, turn.z, turn.w, scale.x, scale.y, scale.z,
-                  color.r, color.g, color.b, color.a]),
-        np.array([(p.x, p.y, p.z) for p in marker.points]).reshape(-1, 3),
-        np.array([(c.r, c.g, c.b, c.a) for c in marker.colors]).reshape(-1, 4),
-        marker.text, marker.mesh_resource)
-
-
-def plain_markers(arrays: Iterable[MarkerArrays]) -> SimpleNamespace:
-    """Return markers of a `PlainLook` as a MarkerArray of `PlainMarker`, in the frame `WORLD`."""
-    return SimpleNamespace(markers=[marker for same in arrays for marker in _plain_markers(same)])
-
-
-def _plain_markers(arrays: MarkerArrays) -> Iterator[PlainMarker]:
-    common, own = arrays.prototype, arrays.numbers
-    numbers = np.concatenate([own["pose"], own["scale"], own["color"]], axis=1)
-    flat = own.get("points", np.zeros((len(arrays), 0)))
-    points = flat.reshape(len(arrays), flat.shape[1] // 3, 3).copy()
-    colors = np.zeros((0, 4))
-    for row, (id, action) in enumerate(zip(own["id"][:, 0].tolist(), own["action"][:, 0].tolist())):
-        yield PlainMarker(common.header, common.ns, id, common.type, action, common.lifetime,
-                          numbers[row], points[row], colors)

@@ -20,42 +20,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ...engine.kernel.plain import algebra as al
 from ...engine.kernel.types import Array
+from . import looks, marker_arrays, visuals
 from .kinds import BY_FAMILY, is_shown_at_first
-from .marker_arrays import (
-    ADD,
-    ARROW,
-    CUBE,
-    CUBE_LIST,
-    CYLINDER,
-    DELETE,
-    DELETEALL,
-    LINE_LIST,
-    LINE_STRIP,
-    MESH_RESOURCE,
-    POINTS,
-    SPHERE,
-    SPHERE_LIST,
-    TEXT_VIEW_FACING,
-    TRIANGLE_LIST,
-    PlainMarker,
-    plain_marker,
-)
 from .scene import wxyz
-from .visuals import Folders, MeshError, Shape, find_mesh, load_mesh
 
 if TYPE_CHECKING:
     import viser
     from visualization_msgs.msg import Marker, MarkerArray
 
-SOLIDS = {CUBE: "cube", SPHERE: "sphere", CYLINDER: "cylinder",
-          CUBE_LIST: "cube", SPHERE_LIST: "sphere", POINTS: "cube"}
 SHAPE = 1e-3        # smaller changes of a shape are not sent [m]
 SHADE = 3           # smaller changes of a color are not sent; of 255
 MOST_IDLE = 100     # nodes that are kept without markers
 MOVED = 1e-6        # smaller changes of a pose are not sent [m], [1]
-HEAD = 0.23         # length of the head / length of the arrow, if a marker does not specify it
 
 
 MarkerKey: TypeAlias = tuple[str, str, int]
@@ -68,16 +45,11 @@ Values: TypeAlias = dict[str, Any]
 """Arrays with a row for each instance, and values common to all instances, by name."""
 
 
-class MarkerError(ValueError):
-    """A marker that cannot be shown; the message states the reason."""
-
-
 class NodeKey(NamedTuple):
     """Identifies the node of markers that look alike.
 
     Attributes
     ----------
-    topic, namespace : str
     parent : str
         Name of the scene node of the markers' frame.
     style : tuple of (str or float)
@@ -115,12 +87,11 @@ class Drawing:
 
     Parameters
     ----------
-    scene : viser.SceneApi
     folders : sequence of path-like
         Folders to search for meshes, see `find_mesh`.
     """
 
-    def __init__(self, scene: viser.SceneApi, folders: Folders = ()) -> None:
+    def __init__(self, scene: viser.SceneApi, folders: visuals.Folders = ()) -> None:
         self._scene, self._folders = scene, folders
         self._received: dict[MarkerKey, _Received] = {}
         self._node_keys: dict[MarkerKey, NodeKey] = {}      # of those that are not hidden
@@ -141,8 +112,6 @@ class Drawing:
 
         Parameters
         ----------
-        topic : str
-        array : visualization_msgs.msg.MarkerArray
         frames : callable(str)
             Returns the name of the scene node of a frame_id, or raises a ValueError.
         now : float
@@ -155,15 +124,15 @@ class Drawing:
         """
         for marker in array.markers:
             key = topic, marker.ns, marker.id
-            if marker.action == ADD:
+            if marker.action == marker_arrays.ADD:
                 lifetime = marker.lifetime.sec + 1e-9 * marker.lifetime.nanosec
                 self._received[key] = _Received(
                     marker, frames, now + lifetime if lifetime > 0.0 else math.inf)
                 if self.families.setdefault(family(key), is_shown_at_first(family(key)[1])):
                     self._place(key)
-            elif marker.action == DELETE:
+            elif marker.action == marker_arrays.DELETE:
                 self._delete(key)
-            elif marker.action == DELETEALL:
+            elif marker.action == marker_arrays.DELETEALL:
                 self.clear(topic)
             else:
                 self._problems.append(f"{_named(key)}: unknown action {marker.action}")
@@ -183,7 +152,7 @@ class Drawing:
         """Assign a marker to the node of those that look like it."""
         marker, frames, _ = self._received[key]
         try:
-            look = read(marker)
+            look = looks.read(marker)
             if family(key)[1] in BY_FAMILY:
                 look = look.in_own_frame()
             at = NodeKey(*key[:2], frames(marker.header.frame_id), look.style,
@@ -234,7 +203,7 @@ class Drawing:
         for at in self._changed:
             try:
                 self._draw(self._nodes[at], visible=at.topic not in self._late)
-            except MeshError as error:
+            except visuals.MeshError as error:
                 problems.append(f"marker {at.namespace} of {at.topic}: {error}")
             if not self._nodes[at].markers and not self._nodes[at].lasts:
                 del self._nodes[at]
@@ -273,7 +242,7 @@ class Node:
         self.handle: Any = None     # one of viser's scene node handles, or None
         self.count = 0              # number of instances
         self.lasts = False          # kept without markers, until they return
-        self.markers: dict[MarkerKey, Look] = {}
+        self.markers: dict[MarkerKey, looks.Look] = {}
 
     def move(self, position: Array, turn: Array) -> None:
         """Set the pose of the scene node; the quaternion is scalar first."""
@@ -294,172 +263,11 @@ class Node:
             self.handle = None
 
 
-class Look:
-    """The appearance of a marker in its frame.
-
-    `kind` is a key of `DRAWS`. `style` is the kind and the values that the instances of one node
-    have in common. `parts` are the arrays of this instance, and values common to all. `alone`: the
-    marker needs its own node. `shown`: it is not empty. `pose`: of its own node, position (3,) and
-    quaternion (4,), scalar first; the parts are then expressed in it.
-    """
-
-    def __init__(self, kind: str, *style: str | float, alone: bool = False, **parts: Any) -> None:
-        self.kind = kind
-        self.style: tuple[str | float, ...] = (kind, *style)
-        self.alone, self.parts = alone, parts
-        self.pose: tuple[Array, Array] | None = None
-        self.shown = all(len(part) for part in parts.values() if isinstance(part, np.ndarray))
-
-    def in_own_frame(self) -> Look:
-        """Return the same with a node of its own, whose pose contains the motion."""
-        if self.alone or not self.shown:
-            return self
-        if "ends" in self.parts:
-            ends = self.parts["ends"]
-            position, R = segments_frame(ends)
-            parts = {"ends": (ends - position) @ R}
-        elif len(self.parts["centers"]) == 1:
-            position, R = self.parts["centers"][0], self.parts["axes"][0]
-            parts = {"centers": np.zeros((1, 3)), "axes": np.eye(3)[None]}
-        else:
-            return self
-        own = Look(self.kind, *self.style[1:], alone=True, **{**self.parts, **parts})
-        own.pose = position, wxyz(R)
-        return own
-
-
-def segments_frame(ends: Array) -> tuple[Array, Array]:
-    """Return origin (3,) and axes (3, 3) of a frame that moves with line segments (n, 2, 3).
-
-    The origin is the first point; z is along the first segment, and x in the plane of the first two
-    that are not parallel.
-    """
-    along = ends[:, 1] - ends[:, 0]
-    z = along[0] / max(float(np.linalg.norm(along[0])), 1e-12)
-    across = along - np.outer(along @ z, z)
-    sizes = np.linalg.norm(across, axis=1)
-    bent = np.flatnonzero(sizes > 1e-3 * np.linalg.norm(along, axis=1) + 1e-9)
-    x = across[bent[0]] / sizes[bent[0]] if len(bent) else _perpendicular(z)
-    return ends[0, 0], np.array([x, al.cross(z, x), z]).T
-
-
-def _perpendicular(z: Array) -> Array:
-    x = np.cross(z, np.eye(3)[np.argmin(abs(z))])
-    found: Array = x / max(float(np.linalg.norm(x)), 1e-12)
-    return found
-
-
-def read(marker: Marker | PlainMarker) -> Look:
-    """Return the `Look` of a marker; raise a `MarkerError` if it cannot be shown."""
-    if marker.type not in READERS:
-        raise MarkerError(f"unknown type {marker.type}")
-    if not isinstance(marker, PlainMarker):
-        marker = plain_marker(marker)
-    numbers, points, colors = marker.numbers, marker.points, marker.colors
-    R = _rotation(*numbers[3:7].tolist())
-    for what, values in (("a number", numbers), ("a point", points), ("a color", colors)):
-        if not np.isfinite(values).all():
-            raise MarkerError(f"{what} is not finite")
-    if len(colors) not in (0, len(points)):
-        raise MarkerError(f"{len(points)} points, but {len(colors)} colors")
-    if not len(colors):
-        colors = np.broadcast_to(numbers[10:], (max(len(points), 1), 4))
-    return READERS[marker.type](marker, numbers[:3], R, numbers[7:10], points, colors)
-
-
-def _rotation(x: float, y: float, z: float, w: float) -> Array:
-    """Return the rotation, (3, 3); a quaternion of zeros, as in an unset field, is the identity."""
-    norm = math.hypot(x, y, z, w)
-    if not math.isfinite(norm):
-        raise MarkerError("its orientation is not finite")
-    if norm < 1e-9:
-        return np.eye(3)
-    return np.reshape(al.quaternion_rotation(x, y, z, w), (3, 3))
-
-
-# Arguments of readers: marker, position (3,), rotation (3, 3), scale (3,), points (n, 3),
-# colors (n, 4)
-
-
-def _solid(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
-           colors: Array) -> Look:
-    return Look(SOLIDS[marker.type], centers=position[None], axes=R[None], widths=scale[None],
-                colors=colors[:1])
-
-
-def _solids(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
-            colors: Array) -> Look:
-    if marker.type == POINTS:
-        scale = np.array([scale[0], scale[1], min(scale[:2])])
-    n = len(points)
-    return Look(SOLIDS[marker.type], centers=points @ R.T + position,
-                axes=np.broadcast_to(R, (n, 3, 3)), widths=np.broadcast_to(scale, (n, 3)),
-                colors=colors[:n])
-
-
-def _arrow(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
-           colors: Array) -> Look:
-    if len(points):
-        if len(points) != 2:
-            raise MarkerError(f"an arrow has no points or two, but got {len(points)}")
-        ends = points @ R.T + position
-        shaft, head, length = scale
-    else:
-        ends = np.array([position, position + scale[0] * R[:, 0]])
-        shaft, head, length = scale[1], 2.0 * scale[1], 0.0
-    length = length or HEAD * np.linalg.norm(ends[1] - ends[0])
-    return Look("arrow", *(round(float(x), 4) for x in (shaft, head, length)), ends=ends[None],
-                colors=colors[:1], shaft=shaft, head=head, length=length)
-
-
-def _strip(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
-           colors: Array) -> Look:
-    return _lines(np.stack([points[:-1], points[1:]], axis=1),
-                  np.stack([colors[:-1], colors[1:]], axis=1), position, R, scale)
-
-
-def _list(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
-          colors: Array) -> Look:
-    if len(points) % 2:
-        raise MarkerError(f"a line list has an even number of points, but got {len(points)}")
-    return _lines(points.reshape(-1, 2, 3), colors[:len(points)].reshape(-1, 2, 4), position, R,
-                  scale)
-
-
-def _lines(ends: Array, colors: Array, position: Array, R: Array, scale: Array) -> Look:
-    return Look("line", float(scale[0]), ends=ends @ R.T + position, colors=colors[:len(ends)],
-                width=float(scale[0]))
-
-
-def _text(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
-          colors: Array) -> Look:
-    return Look("text", alone=True, text=marker.text, position=position, height=float(scale[2]))
-
-
-def _triangles(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
-               colors: Array) -> Look:
-    if len(points) % 3:
-        raise MarkerError(f"a triangle list has 3 points per triangle, but got {len(points)}")
-    return Look("triangles", alone=True, vertices=(points * scale) @ R.T + position,
-                colors=colors[:len(points)])
-
-
-def _mesh(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
-          colors: Array) -> Look:
-    shape = Shape("mesh", np.eye(4), tuple(scale.tolist()), tuple(colors[0].tolist()),
-                  marker.mesh_resource)
-    return Look("mesh", alone=True, shape=shape, turn=wxyz(R), position=position)
-
-
-READERS = {ARROW: _arrow, CUBE: _solid, SPHERE: _solid, CYLINDER: _solid, LINE_STRIP: _strip,
-           LINE_LIST: _list, CUBE_LIST: _solids, SPHERE_LIST: _solids, POINTS: _solids,
-           TEXT_VIEW_FACING: _text, MESH_RESOURCE: _mesh, TRIANGLE_LIST: _triangles}
-
-
 # Drawing: a node is added the first time; later, its values are set
 
 
-def _draw_solids(scene: viser.SceneApi, node: Node, values: Values, folders: Folders) -> None:
+def _draw_solids(scene: viser.SceneApi, node: Node, values: Values,
+                 folders: visuals.Folders) -> None:
     colors = values["colors"]
     given = {"batched_wxyzs": wxyz(values["axes"]),
              "batched_positions": values["centers"], "batched_scales": values["widths"],
@@ -471,7 +279,8 @@ def _draw_solids(scene: viser.SceneApi, node: Node, values: Values, folders: Fol
             cast_shadow=False, receive_shadow=False, **given)
 
 
-def _draw_arrows(scene: viser.SceneApi, node: Node, values: Values, folders: Folders) -> None:
+def _draw_arrows(scene: viser.SceneApi, node: Node, values: Values,
+                 folders: visuals.Folders) -> None:
     given = {"points": values["ends"], "colors": _bytes(values["colors"])}
     if not _set(node, given, len(values["ends"])):
         node.handle = scene.add_arrows(
@@ -479,19 +288,21 @@ def _draw_arrows(scene: viser.SceneApi, node: Node, values: Values, folders: Fol
             head_radius=0.5 * values["head"], head_length=values["length"])
 
 
-def _draw_lines(scene: viser.SceneApi, node: Node, values: Values, folders: Folders) -> None:
+def _draw_lines(scene: viser.SceneApi, node: Node, values: Values,
+                folders: visuals.Folders) -> None:
     given = {"points": values["ends"], "colors": _bytes(values["colors"])}
     if not _set(node, given, len(values["ends"])):
         node.handle = scene.add_line_segments(node.name, thickness=values["width"], **given)
 
 
-def _draw_text(scene: viser.SceneApi, node: Node, values: Values, folders: Folders) -> None:
+def _draw_text(scene: viser.SceneApi, node: Node, values: Values, folders: visuals.Folders) -> None:
     node.handle = scene.add_label(
         node.name, values["text"], position=values["position"], font_size_mode="scene",
         font_scene_height=values["height"], anchor="center-center")
 
 
-def _draw_triangles(scene: viser.SceneApi, node: Node, values: Values, folders: Folders) -> None:
+def _draw_triangles(scene: viser.SceneApi, node: Node, values: Values,
+                    folders: visuals.Folders) -> None:
     import trimesh
 
     vertices = values["vertices"]
@@ -500,9 +311,9 @@ def _draw_triangles(scene: viser.SceneApi, node: Node, values: Values, folders: 
     node.handle = scene.add_mesh_trimesh(node.name, mesh)
 
 
-def _draw_mesh(scene: viser.SceneApi, node: Node, values: Values, folders: Folders) -> None:
+def _draw_mesh(scene: viser.SceneApi, node: Node, values: Values, folders: visuals.Folders) -> None:
     shape = values["shape"]
-    data = load_mesh(find_mesh(shape.uri, folders), shape.color)
+    data = visuals.load_mesh(visuals.find_mesh(shape.uri, folders), shape.color)
     node.handle = scene.add_glb(
         node.name, data, scale=shape.size, position=values["position"],
         wxyz=values["turn"])

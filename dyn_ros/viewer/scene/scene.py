@@ -17,7 +17,7 @@ from ...engine.kernel.lie import matrix_quaternion, quaternion_product, rotate
 from ...engine.kernel.plain import algebra as al
 from ...engine.kernel.types import Array, ArrayLike
 from ...engine.model.urdf import ONE_DOF, Frame, Joint, Tree
-from .visuals import Folders, MeshError, Shape, find_mesh, load_mesh, read_shapes
+from . import visuals
 
 if TYPE_CHECKING:
     import viser
@@ -49,7 +49,6 @@ class RobotScene:
 
     Parameters
     ----------
-    scene : viser.SceneApi
     tree : dyn_ros.engine.model.urdf.Tree
         As returned by `read_urdf` without a root joint.
     xml : str
@@ -70,7 +69,7 @@ class RobotScene:
     """
 
     def __init__(self, scene: viser.SceneApi, tree: Tree, xml: str,
-                 folders: Folders = ()) -> None:
+                 folders: visuals.Folders = ()) -> None:
         self.scene = self._scene = scene
         self._tree, self._folders = tree, folders
         self._root = scene.add_frame("/robot", show_axes=False)
@@ -125,7 +124,7 @@ class RobotScene:
     # Shapes
 
     def _add_shapes(self, xml: str) -> None:
-        visual, collision, problems = read_shapes(xml)
+        visual, collision, problems = visuals.read_shapes(xml)
         self.problems += problems
         drawn: set[int] = set()
         bare: set[int] = set()
@@ -145,7 +144,7 @@ class RobotScene:
         for joint in sorted(bare - drawn if drawn else range(-1, len(self._moving))):
             self._add_bones(joint)
 
-    def _add_shape(self, frame: Frame, name: str, shape: Shape) -> bool:
+    def _add_shape(self, frame: Frame, name: str, shape: visuals.Shape) -> bool:
         """Show a shape; return whether it could be shown."""
         placed = frame.placement @ shape.placement
         name = f"{self._path(frame.parent)}/{frame.name.replace('/', '|')}:{name}"
@@ -153,7 +152,7 @@ class RobotScene:
         self._corners += [(frame.parent, placed @ corner) for corner in corners(shape)]
         try:
             draw_shape(self._scene, name, shape, self._folders, **place)
-        except MeshError as error:
+        except visuals.MeshError as error:
             self.problems.append(f"link '{frame.name}': {error}")
             return False
         return True
@@ -330,7 +329,7 @@ class RobotScene:
         self._root.remove()
 
 
-def corners(shape: Shape) -> list[Array]:
+def corners(shape: visuals.Shape) -> list[Array]:
     """Return the corners of the box around a shape, homogeneous; the origin of a mesh."""
     half = {"box": lambda size: 0.5 * np.asarray(size),
             "cylinder": lambda size: np.array([size[0], size[0], 0.5 * size[1]]),
@@ -369,11 +368,11 @@ def _pose(node: viser.SceneNodeHandle) -> Array:
     return placed
 
 
-def draw_shape(scene: viser.SceneApi, name: str, shape: Shape, folders: Folders,
+def draw_shape(scene: viser.SceneApi, name: str, shape: visuals.Shape, folders: visuals.Folders,
                **place: Array) -> viser.SceneNodeHandle:
     """Draw a shape as a node; raise a MeshError if a mesh cannot be drawn."""
     if shape.kind == "mesh":
-        data = load_mesh(find_mesh(shape.uri, folders), shape.color)
+        data = visuals.load_mesh(visuals.find_mesh(shape.uri, folders), shape.color)
         return scene.add_glb(name, data, scale=shape.size, **place)
     *rgb, alpha = shape.color or GRAY
     paint = {"color": tuple(round(255 * x) for x in rgb),

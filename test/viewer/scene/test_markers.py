@@ -13,7 +13,7 @@ messages = pytest.importorskip("visualization_msgs.msg", reason="no ROS: run `ma
 from geometry_msgs.msg import Point  # noqa: E402
 from std_msgs.msg import ColorRGBA  # noqa: E402
 
-from dyn_ros.viewer.scene import markers  # noqa: E402
+from dyn_ros.viewer.scene import marker_arrays, markers  # noqa: E402
 from dyn_ros.viewer.scene.markers import Drawing  # noqa: E402
 
 Marker, MarkerArray = messages.Marker, messages.MarkerArray
@@ -57,7 +57,7 @@ def test_the_types_are_those_of_the_message():
     for name in ("ARROW", "CUBE", "SPHERE", "CYLINDER", "LINE_STRIP", "LINE_LIST", "CUBE_LIST",
                  "SPHERE_LIST", "POINTS", "TEXT_VIEW_FACING", "MESH_RESOURCE", "TRIANGLE_LIST",
                  "ADD", "DELETE", "DELETEALL"):
-        assert getattr(markers, name) == getattr(Marker, name)
+        assert getattr(marker_arrays, name) == getattr(Marker, name)
 
 
 @pytest.mark.parametrize("type", [Marker.SPHERE, Marker.CUBE, Marker.CYLINDER])

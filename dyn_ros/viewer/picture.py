@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.kernel.types import Array
-from ...engine.model import Model
-from ...engine.model.bodies import Body, joined
-from ..session import Session
-from . import kinds, marker_arrays
+from ..engine.kernel.types import Array
+from ..engine.model import Model
+from ..engine.model.bodies import Body, joined
+from .scene import kinds, marker_arrays, plain_markers
+from .session import Session
 
 TERMS = ("g", "nle", "oMi", "com", "Ig")
 """Results of ``all_terms`` that a `Picture` shows."""
@@ -23,12 +23,7 @@ BALL = 0.08             # diameter of the center of mass [m]
 
 
 class Picture:
-    """The markers of one robot, as the nodes publish them by default.
-
-    Parameters
-    ----------
-    model : Model
-    """
+    """The markers of one robot, as the nodes publish them by default."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -43,7 +38,6 @@ class Picture:
 
         Parameters
         ----------
-        session : Session
         v : (nv,) ndarray
         terms : object
             Has `TERMS` as attributes.
@@ -56,7 +50,7 @@ class Picture:
         for topic, some in (
                 (DYNAMICS, [*self._torques(state, terms), *bodies]),
                 (CENTROIDAL, [self._ball])):
-            session.receive_markers(topic, marker_arrays.plain_markers(some))
+            session.receive_markers(topic, plain_markers.plain_markers(some))
 
 
 def wanted(session: Session, family: str) -> bool:
@@ -64,8 +58,8 @@ def wanted(session: Session, family: str) -> bool:
     return session.drawing.families.get((DYNAMICS, family), True)
 
 
-def look(family: str, scale: float, alpha: float = 1.0, **more: object) -> marker_arrays.PlainLook:
+def look(family: str, scale: float, alpha: float = 1.0, **more: object) -> plain_markers.PlainLook:
     """Return the appearance of a kind of marker, in its color."""
     code = kinds.BY_FAMILY[family].color
     color = tuple(int(code[k:k + 2], 16) / 255 for k in (1, 3, 5))
-    return marker_arrays.PlainLook(family, scale, (*color, alpha), more=more)
+    return plain_markers.PlainLook(family, scale, (*color, alpha), more=more)

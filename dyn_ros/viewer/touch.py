@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...engine.kernel.types import Array
-from ...engine.spatial import Inertia
-from ..page.touch_panel import ESTIMATE
+from ..engine.kernel.types import Array
+from ..engine.spatial import Inertia
+from .page.touch_panel import ESTIMATE
 
 if TYPE_CHECKING:
     from geometry_msgs.msg import WrenchStamped
 
-    from ...msg import ExternalContact
-    from ..page.touch_panel import TouchPanel
-    from .scene import RobotScene
+    from ..msg import ExternalContact
+    from .page.touch_panel import TouchPanel
+    from .scene.scene import RobotScene
 
 STALE = 1.0             # age at which an estimate that is no longer published is not shown [s]
 BESIDE = 0.05           # distance of the arrow of the estimated force from its line, of the reach
@@ -34,8 +34,6 @@ class Touch:
 
     Parameters
     ----------
-    robot : RobotScene
-    panel : TouchPanel
     node_of : callable(str)
         Returns the scene's node of a frame, "" for the world, or raises a ValueError.
     """
@@ -92,7 +90,6 @@ class Touch:
 
         Parameters
         ----------
-        now : float
         pushed : str or None
             The link with the handle.
         push : (3,) ndarray

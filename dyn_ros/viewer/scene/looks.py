@@ -1,0 +1,188 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""How markers look: the surfaces, segments and texts that a marker describes."""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...engine.kernel.plain import algebra as al
+from ...engine.kernel.types import Array
+from . import marker_arrays, plain_markers, visuals
+from .scene import wxyz
+
+SOLIDS = {marker_arrays.CUBE: "cube", marker_arrays.SPHERE: "sphere",
+          marker_arrays.CYLINDER: "cylinder", marker_arrays.CUBE_LIST: "cube",
+          marker_arrays.SPHERE_LIST: "sphere", marker_arrays.POINTS: "cube"}
+HEAD = 0.23         # length of the head / length of the arrow, if a marker does not specify it
+
+
+class MarkerError(ValueError):
+    """A marker that cannot be shown; the message states the reason."""
+
+
+class Look:
+    """The appearance of a marker in its frame.
+
+    `kind` is a key of `DRAWS`. `style` is the kind and the values that the instances of one node
+    have in common. `parts` are the arrays of this instance, and values common to all. `alone`: the
+    marker needs its own node. `shown`: it is not empty. `pose`: of its own node, position (3,) and
+    quaternion (4,), scalar first; the parts are then expressed in it.
+    """
+
+    def __init__(self, kind: str, *style: str | float, alone: bool = False, **parts: Any) -> None:
+        self.kind = kind
+        self.style: tuple[str | float, ...] = (kind, *style)
+        self.alone, self.parts = alone, parts
+        self.pose: tuple[Array, Array] | None = None
+        self.shown = all(len(part) for part in parts.values() if isinstance(part, np.ndarray))
+
+    def in_own_frame(self) -> Look:
+        """Return the same with a node of its own, whose pose contains the motion."""
+        if self.alone or not self.shown:
+            return self
+        if "ends" in self.parts:
+            ends = self.parts["ends"]
+            position, R = segments_frame(ends)
+            parts = {"ends": (ends - position) @ R}
+        elif len(self.parts["centers"]) == 1:
+            position, R = self.parts["centers"][0], self.parts["axes"][0]
+            parts = {"centers": np.zeros((1, 3)), "axes": np.eye(3)[None]}
+        else:
+            return self
+        own = Look(self.kind, *self.style[1:], alone=True, **{**self.parts, **parts})
+        own.pose = position, wxyz(R)
+        return own
+
+
+def segments_frame(ends: Array) -> tuple[Array, Array]:
+    """Return origin (3,) and axes (3, 3) of a frame that moves with line segments (n, 2, 3).
+
+    The origin is the first point; z is along the first segment, and x in the plane of the first two
+    that are not parallel.
+    """
+    along = ends[:, 1] - ends[:, 0]
+    z = along[0] / max(float(np.linalg.norm(along[0])), 1e-12)
+    across = along - np.outer(along @ z, z)
+    sizes = np.linalg.norm(across, axis=1)
+    bent = np.flatnonzero(sizes > 1e-3 * np.linalg.norm(along, axis=1) + 1e-9)
+    x = across[bent[0]] / sizes[bent[0]] if len(bent) else _perpendicular(z)
+    return ends[0, 0], np.array([x, al.cross(z, x), z]).T
+
+
+def _perpendicular(z: Array) -> Array:
+    x = np.cross(z, np.eye(3)[np.argmin(abs(z))])
+    found: Array = x / max(float(np.linalg.norm(x)), 1e-12)
+    return found
+
+
+def read(marker: Any) -> Look:
+    """Return the `Look` of a marker; raise a `MarkerError` if it cannot be shown."""
+    if marker.type not in READERS:
+        raise MarkerError(f"unknown type {marker.type}")
+    if not isinstance(marker, plain_markers.PlainMarker):
+        marker = plain_markers.plain_marker(marker)
+    numbers, points, colors = marker.numbers, marker.points, marker.colors
+    R = _rotation(*numbers[3:7].tolist())
+    for what, values in (("a number", numbers), ("a point", points), ("a color", colors)):
+        if not np.isfinite(values).all():
+            raise MarkerError(f"{what} is not finite")
+    if len(colors) not in (0, len(points)):
+        raise MarkerError(f"{len(points)} points, but {len(colors)} colors")
+    if not len(colors):
+        colors = np.broadcast_to(numbers[10:], (max(len(points), 1), 4))
+    return READERS[marker.type](marker, numbers[:3], R, numbers[7:10], points, colors)
+
+
+def _rotation(x: float, y: float, z: float, w: float) -> Array:
+    """Return the rotation, (3, 3); a quaternion of zeros, as in an unset field, is the identity."""
+    norm = math.hypot(x, y, z, w)
+    if not math.isfinite(norm):
+        raise MarkerError("its orientation is not finite")
+    if norm < 1e-9:
+        return np.eye(3)
+    return np.reshape(al.quaternion_rotation(x, y, z, w), (3, 3))
+
+
+# Arguments of readers: marker, position (3,), rotation (3, 3), scale (3,), points (n, 3),
+# colors (n, 4)
+
+
+def _solid(marker: plain_markers.PlainMarker, position: Array, R: Array, scale: Array,
+           points: Array, colors: Array) -> Look:
+    return Look(SOLIDS[marker.type], centers=position[None], axes=R[None], widths=scale[None],
+                colors=colors[:1])
+
+
+def _solids(marker: plain_markers.PlainMarker, position: Array, R: Array, scale: Array,
+            points: Array, colors: Array) -> Look:
+    if marker.type == marker_arrays.POINTS:
+        scale = np.array([scale[0], scale[1], min(scale[:2])])
+    n = len(points)
+    return Look(SOLIDS[marker.type], centers=points @ R.T + position,
+                axes=np.broadcast_to(R, (n, 3, 3)), widths=np.broadcast_to(scale, (n, 3)),
+                colors=colors[:n])
+
+
+def _arrow(marker: plain_markers.PlainMarker, position: Array, R: Array, scale: Array,
+           points: Array, colors: Array) -> Look:
+    if len(points):
+        if len(points) != 2:
+            raise MarkerError(f"an arrow has no points or two, but got {len(points)}")
+        ends = points @ R.T + position
+        shaft, head, length = scale
+    else:
+        ends = np.array([position, position + scale[0] * R[:, 0]])
+        shaft, head, length = scale[1], 2.0 * scale[1], 0.0
+    length = length or HEAD * np.linalg.norm(ends[1] - ends[0])
+    return Look("arrow", *(round(float(x), 4) for x in (shaft, head, length)), ends=ends[None],
+                colors=colors[:1], shaft=shaft, head=head, length=length)
+
+
+def _strip(marker: plain_markers.PlainMarker, position: Array, R: Array, scale: Array,
+           points: Array, colors: Array) -> Look:
+    return _lines(np.stack([points[:-1], points[1:]], axis=1),
+                  np.stack([colors[:-1], colors[1:]], axis=1), position, R, scale)
+
+
+def _list(marker: plain_markers.PlainMarker, position: Array, R: Array, scale: Array, points: Array,
+          colors: Array) -> Look:
+    if len(points) % 2:
+        raise MarkerError(f"a line list has an even number of points, but got {len(points)}")
+    return _lines(points.reshape(-1, 2, 3), colors[:len(points)].reshape(-1, 2, 4), position, R,
+                  scale)
+
+
+def _lines(ends: Array, colors: Array, position: Array, R: Array, scale: Array) -> Look:
+    return Look("line", float(scale[0]), ends=ends @ R.T + position, colors=colors[:len(ends)],
+                width=float(scale[0]))
+
+
+def _text(marker: plain_markers.PlainMarker, position: Array, R: Array, scale: Array, points: Array,
+          colors: Array) -> Look:
+    return Look("text", alone=True, text=marker.text, position=position, height=float(scale[2]))
+
+
+def _triangles(marker: plain_markers.PlainMarker, position: Array, R: Array, scale: Array,
+               points: Array, colors: Array) -> Look:
+    if len(points) % 3:
+        raise MarkerError(f"a triangle list has 3 points per triangle, but got {len(points)}")
+    return Look("triangles", alone=True, vertices=(points * scale) @ R.T + position,
+                colors=colors[:len(points)])
+
+
+def _mesh(marker: plain_markers.PlainMarker, position: Array, R: Array, scale: Array, points: Array,
+          colors: Array) -> Look:
+    shape = visuals.Shape("mesh", np.eye(4), tuple(scale.tolist()), tuple(colors[0].tolist()),
+                          marker.mesh_resource)
+    return Look("mesh", alone=True, shape=shape, turn=wxyz(R), position=position)
+
+
+READERS = {marker_arrays.ARROW: _arrow, marker_arrays.CUBE: _solid, marker_arrays.SPHERE: _solid,
+           marker_arrays.CYLINDER: _solid, marker_arrays.LINE_STRIP: _strip,
+           marker_arrays.LINE_LIST: _list, marker_arrays.CUBE_LIST: _solids,
+           marker_arrays.SPHERE_LIST: _solids, marker_arrays.POINTS: _solids,
+           marker_arrays.TEXT_VIEW_FACING: _text, marker_arrays.MESH_RESOURCE: _mesh,
+           marker_arrays.TRIANGLE_LIST: _triangles}
