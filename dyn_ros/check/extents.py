@@ -3,7 +3,7 @@
 """The space that the shapes of each link occupy, with those of its meshes."""
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
@@ -16,6 +16,8 @@ from .hulls import Hull, Solid, box, cylinder, sphere, union
 from .meshes import Folders, Progress, measure_meshes, turned_to_z
 from .shapes import Shape, read_shapes
 
+_PRIMITIVES: dict[str, Callable[..., tuple[Array, Solid]]] = {
+    "box": box, "cylinder": cylinder, "sphere": sphere}
 _SMALLEST, _LARGEST_SHAPE = 1e-6, 1e6    # m: smaller links and larger shapes are not examined
 
 
@@ -131,7 +133,7 @@ class _LinkShapes:
     mesh: float
 
     @property
-    def known(self):
+    def known(self) -> bool:
         return not self.exist or any(self.uses)
 
 
@@ -158,8 +160,7 @@ def _measured(shape: Shape, meshes: Mapping[str, tuple[Array, Solid] | None]
     if max(np.abs(shape.size).max(), np.abs(shape.placement).max()) > _LARGEST_SHAPE:
         return None
     if shape.kind != "mesh":
-        primitive = {"box": box, "cylinder": cylinder, "sphere": sphere}[shape.kind]
-        return _moved(primitive(*shape.size), shape.placement)
+        return _moved(_PRIMITIVES[shape.kind](*shape.size), shape.placement)
     mesh = meshes[shape.uri]
     return None if mesh is None else _moved(mesh, shape.placement @ np.diag([*shape.size, 1.0]))
 
