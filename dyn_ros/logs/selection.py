@@ -12,8 +12,8 @@ import numpy as np
 
 from ..cdr.decode import JOINT_STATE, ODOMETRY, Decoder, Messages
 from ..engine.model.model import Model, RootJoint
+from ..states.blocks import BlockCollector
 from ..states.joint_states import STALENESS, abbreviated, base_kind, check_base
-from .collect import Collector
 from .formats.sources import Source
 from .formats.spans import DECODABLE
 
@@ -42,11 +42,11 @@ class Selection:
     name: str = ""
     joints: tuple[str, ...] = ()
 
-    def collector(self) -> Collector:
+    def collector(self) -> BlockCollector:
         """Return a new collector of the states of this robot."""
         if self.model is None:
-            return Collector.of_names(self.names, self.staleness)
-        return Collector(self.model, self.staleness, self.base)
+            return BlockCollector.of_names(self.names, self.staleness)
+        return BlockCollector(self.model, self.staleness, self.base)
 
     @property
     def read_topics(self) -> tuple[str, ...]:

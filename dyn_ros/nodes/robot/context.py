@@ -14,7 +14,9 @@ from dyn_ros import Data, Model
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.bodies import Body
 
-from ..state import Rejected, State, StateCollector, abbreviated
+from ...states.joint_states import Rejected, abbreviated
+from ...states.messages import MessageCollector
+from ...states.states import State
 
 Result = TypeVar("Result")
 
@@ -92,7 +94,7 @@ class RobotContext:
         if values["base_source"] == "parameter":
             base = (values["base_pose"], values["base_twist"])
         try:
-            self.state = StateCollector(self.model, values["staleness"], base, notify)
+            self.state = MessageCollector(self.model, values["staleness"], base, notify)
         except Rejected as error:
             raise SettingError("base_pose, base_twist", error) from None
         frames = self.model.tree.frames
