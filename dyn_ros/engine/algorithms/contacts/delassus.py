@@ -184,10 +184,10 @@ _jacobian = Algorithm("contact_jacobian", contact_jacobian_kernel, (Q, ROWS), (C
 _delassus = Algorithm("delassus_matrix", delassus_kernel, (Q, ROWS), (DELASSUS,),
                       options=(CONTACTS,), coupled=projected_delassus_kernel).caller()
 _inverse = Algorithm("delassus_inverse", inverse_kernel, (Q, ROWS), (DELASSUS_INVERSE,),
-                     leaves=(DELASSUS,), options=(CONTACTS,),
+                     also_writes=(DELASSUS,), options=(CONTACTS,),
                      coupled=projected_inverse_kernel).caller()
 _cholesky = Algorithm("delassus_cholesky", cholesky_kernel, (Q, ROWS), (DELASSUS_CHOLESKY,),
-                      leaves=(DELASSUS,), options=(CONTACTS,),
+                      also_writes=(DELASSUS,), options=(CONTACTS,),
                       coupled=projected_cholesky_kernel).caller()
 
 

@@ -106,7 +106,7 @@ def projected_contact_dynamics_kernel(r):
 
 _contact_dynamics = Algorithm(
     "contact_dynamics", contact_dynamics_kernel, (Q, V, TAU_IN, F_EXT, ROWS),
-    (DDQ, LAMBDA_C, SOLUTION), optional=(F_EXT,), leaves=(LAMBDA_C_PROX, DIFF_LAMBDA_C),
+    (DDQ, LAMBDA_C, SOLUTION), optional=(F_EXT,), also_writes=(LAMBDA_C_PROX, DIFF_LAMBDA_C),
     options=(CONTACTS,), coupled=projected_contact_dynamics_kernel).caller()
 
 

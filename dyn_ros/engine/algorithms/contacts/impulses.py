@@ -234,7 +234,7 @@ _impulses = Algorithm(
     options=(CONTACTS,), coupled=projected_impulse_kernel).caller()
 _derivatives = Algorithm(
     "impulse_dynamics_derivatives", impulse_derivatives_kernel, (Q, V, ROWS),
-    (DQ_AFTER_DQ, DQ_AFTER_DV, DIMPULSE_DQ, DIMPULSE_DV), leaves=(DQ_AFTER, IMPULSE_C),
+    (DQ_AFTER_DQ, DQ_AFTER_DV, DIMPULSE_DQ, DIMPULSE_DV), also_writes=(DQ_AFTER, IMPULSE_C),
     options=(CONTACTS,), coupled=projected_impulse_derivatives_kernel).caller(
         make=lambda results: ImpulseDerivatives(*results))
 

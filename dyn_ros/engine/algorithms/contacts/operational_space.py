@@ -209,13 +209,13 @@ def projected_bias_kernel(r):
 _inertia = Algorithm("operational_space_inertia", inertia_kernel, (Q, packed.ROWS), (OSIM,),
                      options=(packed.CONTACTS,), coupled=projected_inertia_kernel).caller()
 _inverse = Algorithm("dynamically_consistent_inverse", inverse_kernel, (Q, packed.ROWS), (JBAR,),
-                     leaves=(OSIM,), options=(packed.CONTACTS,),
+                     also_writes=(OSIM,), options=(packed.CONTACTS,),
                      coupled=projected_inverse_kernel).caller()
 _projector = Algorithm("null_space_projector", inverse_kernel, (Q, packed.ROWS), (PROJECTOR,),
-                       leaves=(OSIM, JBAR), options=(packed.CONTACTS,),
+                       also_writes=(OSIM, JBAR), options=(packed.CONTACTS,),
                        coupled=projected_inverse_kernel).caller()
 _bias = Algorithm("operational_space_bias", bias_kernel, (Q, V, packed.ROWS), (MU, P),
-                  leaves=(OSIM, JBAR), options=(packed.CONTACTS,),
+                  also_writes=(OSIM, JBAR), options=(packed.CONTACTS,),
                   coupled=projected_bias_kernel).caller()
 
 

@@ -117,7 +117,7 @@ _velocity_derivatives = Algorithm(
     optional=(POINT,), options=(FRAME, REFERENCE_FRAME)).caller()
 _acceleration_derivatives = Algorithm(
     "frame_acceleration_derivatives", acceleration_derivatives_kernel, (Q, V, A, POINT),
-    (V_DQ, A_DQ, A_DV, A_DA), optional=(POINT,), leaves=(V_DV,),
+    (V_DQ, A_DQ, A_DV, A_DA), optional=(POINT,), also_writes=(V_DV,),
     options=(FRAME, REFERENCE_FRAME, CLASSICAL)).caller()
 
 

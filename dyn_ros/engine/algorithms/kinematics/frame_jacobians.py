@@ -97,7 +97,7 @@ _jacobian = Algorithm("frame_jacobian", jacobian_kernel, (Q, POINT), (FRAME_JACO
                       optional=(POINT,), options=(FRAME, REFERENCE_FRAME)).caller()
 _variation = Algorithm("frame_jacobian_time_variation", jacobian_time_variation_kernel,
                        (Q, V, POINT), (FRAME_JACOBIAN_TIME_VARIATION,), optional=(POINT,),
-                       leaves=(FRAME_JACOBIAN,), options=(FRAME, REFERENCE_FRAME)).caller()
+                       also_writes=(FRAME_JACOBIAN,), options=(FRAME, REFERENCE_FRAME)).caller()
 _hessian = Algorithm("frame_hessian", hessian_kernel, (Q,), (FRAME_HESSIAN,),
                      options=(FRAME, REFERENCE_FRAME)).caller()
 

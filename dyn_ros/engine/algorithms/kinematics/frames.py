@@ -130,10 +130,10 @@ def acceleration_kernel(r):
 _velocity = Algorithm("frame_velocity", velocity_kernel, (Q, V), (FRAME_VELOCITY,),
                       options=(FRAME, REFERENCE_FRAME)).caller()
 _acceleration = Algorithm("frame_acceleration", acceleration_kernel, (Q, V, A),
-                          (FRAME_ACCELERATION,), leaves=(FRAME_CLASSICAL_ACCELERATION,),
+                          (FRAME_ACCELERATION,), also_writes=(FRAME_CLASSICAL_ACCELERATION,),
                           options=(FRAME, REFERENCE_FRAME)).caller()
 _classical = Algorithm("frame_classical_acceleration", acceleration_kernel, (Q, V, A),
-                       (FRAME_CLASSICAL_ACCELERATION,), leaves=(FRAME_ACCELERATION,),
+                       (FRAME_CLASSICAL_ACCELERATION,), also_writes=(FRAME_ACCELERATION,),
                        options=(FRAME, REFERENCE_FRAME)).caller()
 
 
