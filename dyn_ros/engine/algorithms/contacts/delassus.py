@@ -243,7 +243,6 @@ def delassus_matrix(model: Model, data: Data, q: ArrayLike, contacts: Sequence[C
     ValueError
         An invalid array, contact or damping; names it, the expected and the actual value.
     numpy.linalg.LinAlgError
-        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
     Examples
     --------
@@ -279,7 +278,6 @@ def delassus_inverse(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
     ValueError
         An invalid array, contact or damping; names it, the expected and the actual value.
     numpy.linalg.LinAlgError
-        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
     Examples
     --------
@@ -314,7 +312,6 @@ def delassus_cholesky(model: Model, data: Data, q: ArrayLike, contacts: Sequence
     ValueError
         An invalid array, contact or damping; names it, the expected and the actual value.
     numpy.linalg.LinAlgError
-        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
     Examples
     --------

@@ -159,7 +159,6 @@ def contact_dynamics_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
     ValueError
         As for ``contact_dynamics``.
     numpy.linalg.LinAlgError
-        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
     Examples
     --------

@@ -159,7 +159,6 @@ def contact_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: 
         An invalid array, frame, or setting; contacts of the same name, more than 36 rows, or a
         contact that no joint moves; names it, the expected and the actual value.
     numpy.linalg.LinAlgError
-        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
     Examples
     --------

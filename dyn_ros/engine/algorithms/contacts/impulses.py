@@ -277,7 +277,6 @@ def impulse_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     ValueError
         As for ``contact_dynamics``, or a restitution that is not from 0 to 1.
     numpy.linalg.LinAlgError
-        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
     Examples
     --------
@@ -330,7 +329,6 @@ def impulse_dynamics_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
     ValueError
         As for ``impulse_dynamics``.
     numpy.linalg.LinAlgError
-        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
     Examples
     --------

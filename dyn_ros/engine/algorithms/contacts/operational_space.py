@@ -264,7 +264,6 @@ def operational_space_inertia(
     Raises
     ------
     numpy.linalg.LinAlgError
-        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
     Examples
     --------
@@ -300,7 +299,6 @@ def dynamically_consistent_inverse(
     Raises
     ------
     numpy.linalg.LinAlgError
-        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
     Examples
     --------
@@ -336,7 +334,6 @@ def null_space_projector(model: Model, data: Data, q: ArrayLike, frame: str | in
     Raises
     ------
     numpy.linalg.LinAlgError
-        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
     Examples
     --------
@@ -377,7 +374,6 @@ def operational_space_bias(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     Raises
     ------
     numpy.linalg.LinAlgError
-        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
     Examples
     --------

@@ -115,7 +115,6 @@ def aba_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: A
     Raises
     ------
     numpy.linalg.LinAlgError
-        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
     Examples
     --------

@@ -174,7 +174,6 @@ def aba_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
     Raises
     ------
     numpy.linalg.LinAlgError
-        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
     Examples
     --------

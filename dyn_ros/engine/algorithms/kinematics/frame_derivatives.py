@@ -148,13 +148,6 @@ def frame_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayL
         For a single state, ``data.v_partial_dq`` and ``data.v_partial_dv``; for a batch, new arrays
         with a leading batch axis.
 
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
-        unknown frame or reference frame (lists the valid ones); names the argument, the expected
-        and the actual value.
-
     Examples
     --------
     >>> dv_dq, dv_dv = dyn_ros.frame_velocity_derivatives(
@@ -203,13 +196,6 @@ def frame_acceleration_derivatives(model: Model, data: Data, q: ArrayLike, v: Ar
         With respect to acceleration: the Jacobian of the frame [m, rad per rad, m].
         For a single state, ``data.v_partial_dq`` and so on; for a batch, new arrays with a leading
         batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
-        unknown frame or reference frame (lists the valid ones); names the argument, the expected
-        and the actual value.
 
     Examples
     --------

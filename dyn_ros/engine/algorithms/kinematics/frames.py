@@ -149,13 +149,6 @@ def frame_velocity(model: Model, data: Data, q: ArrayLike, v: ArrayLike, frame: 
         (linear, angular) [m/s, rad/s]. For a single state, ``data.frame_velocity``; for a batch, a
         new array with a leading batch axis.
 
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
-        unknown frame or reference frame (lists the valid ones); names the argument, the expected
-        and the actual value.
-
     Examples
     --------
     >>> twist = dyn_ros.frame_velocity(model, data, q, v, "tool", ReferenceFrame.LOCAL).copy()
@@ -179,13 +172,6 @@ def frame_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: 
     (6,) ndarray
         (linear, angular) [m/s2, rad/s2]. For a single state, ``data.frame_acceleration``; for a
         batch, a new array with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
-        unknown frame or reference frame (lists the valid ones); names the argument, the expected
-        and the actual value.
 
     Examples
     --------
@@ -213,13 +199,6 @@ def frame_classical_acceleration(model: Model, data: Data, q: ArrayLike, v: Arra
     (6,) ndarray
         (linear, angular) [m/s2, rad/s2]. For a single state, ``data.frame_classical_acceleration``;
         for a batch, a new array with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
-        unknown frame or reference frame (lists the valid ones); names the argument, the expected
-        and the actual value.
 
     Examples
     --------
