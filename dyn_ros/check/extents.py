@@ -86,23 +86,10 @@ class Extents(NamedTuple):
 
 def find_extents(xml: str | bytes, tree: Tree, folders: Folders = (),
                  progress: Progress | None = None) -> list[Extents]:
-    """Find the space that the shapes of each link occupy.
+    """Find the space that the shapes of each link occupy, with meshes as RViz shows them.
 
-    Parameters
-    ----------
-    xml : str or bytes
-    tree : Tree
-        That of this URDF.
-    folders : sequence of path-like
-        Folders to search for meshes, see `find_mesh`.
-    progress : callable, optional
-        Called before each mesh is read, and at the end.
-
-    Returns
-    -------
-    list of Extents
-        With the meshes as RViz and the viewer show them. If there are COLLADA files whose up axis
-        is y, which these programs ignore, a second one with those turned to z up.
+    If there are COLLADA files whose up axis is y, which RViz and the viewer ignore, a second result
+    has those turned to z up.
     """
     visual, collision, problems = read_shapes(xml)
     meshes = measure_meshes([shape.uri for of_link in (visual, collision)
