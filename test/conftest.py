@@ -108,7 +108,6 @@ def pytest_sessionstart(session):
         return
     import dyn_ros
     from dyn_ros.logs.kernels import KERNELS
-    from dyn_ros.nodes.repeated_kernel import TAKE
     announced = []
 
     def progress(done, total, name):
@@ -116,7 +115,7 @@ def pytest_sessionstart(session):
             announced.append(name)
             print(f"compiling {total - done} of {total} functions, which takes a few minutes")
 
-    dyn_ros.precompile(progress=progress, more=(*KERNELS, TAKE))
+    dyn_ros.precompile(progress=progress, more=KERNELS)
 
 
 def pytest_collection_modifyitems(items):

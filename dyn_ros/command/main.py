@@ -330,7 +330,6 @@ def _precompile(options: argparse.Namespace) -> None:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     from ..logs.kernels import KERNELS
-    from ..nodes.repeated_kernel import TAKE
     with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()) as bar:
         task = bar.add_task("checking the cache", total=None)
 
@@ -340,7 +339,7 @@ def _precompile(options: argparse.Namespace) -> None:
         try:
             compiled = algorithms.precompile(
                 options.algorithms or None, progress=show,
-                more=() if options.algorithms else (*KERNELS, TAKE), load=False)
+                more=() if options.algorithms else KERNELS, load=False)
         except ValueError as error:
             raise UsageError(error) from error
     state = f"compiled: {len(compiled)}" if compiled else "everything is already compiled"

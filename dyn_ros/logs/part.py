@@ -19,11 +19,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ..cdr.decode import Decoder, Messages
+from ..states.states import Note, States
 from .formats.sources import read_span
 from .formats.spans import Span
 from .run.plan import Part
 from .selection import Owners, Selection
-from .states import Note, States
 
 Progress = Callable[[int, int], object]
 """Called with the number of bytes that were read, and that will be."""

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model, RootJoint
 from ..states.joint_states import STALENESS, abbreviated
+from ..states.states import Note
 from .formats.sources import open_source
 from .part import PartStates, Progress, read_part
 from .run.plan import Moment, Part, plan
 from .selection import Base, Robot, Selection, select
-from .states import Note
 
 if TYPE_CHECKING:
     import pandas

@@ -17,6 +17,8 @@ from dyn_ros.engine.model.bodies import moved
 from dyn_ros.msg import CentroidalState
 
 from ..cdr.template import Template
+from ..states.joint_states import Rejected, abbreviated
+from ..states.states import State
 from . import feet
 from .base import outputs
 from .base.dispatch import Compute
@@ -30,7 +32,6 @@ from .robot.context import RobotContext
 from .robot.support import rate_reads
 from .robot.terms import Terms
 from .services import centroidal, derivative
-from .state import Rejected, State, abbreviated
 
 
 class CentroidalNode(RobotNode):

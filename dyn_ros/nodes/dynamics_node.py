@@ -16,6 +16,7 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import JointSpaceDynamics, JointSpaceInertia, JointWrenches
 
 from ..cdr.template import Template
+from ..states.states import State
 from .base import command, outputs
 from .base.dispatch import Compute
 from .base.inputs import wrenches
@@ -27,7 +28,6 @@ from .messages.frames import coinciding_link
 from .robot.context import RobotContext
 from .robot.terms import Terms
 from .services import contact, derivative, dynamics
-from .state import State
 
 
 def gravity(robot: RobotContext) -> Compute:

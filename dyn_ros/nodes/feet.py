@@ -15,6 +15,8 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import ContactForce, ContactForces, ContactStates
 from dyn_ros.states.joint_states import duplicates
 
+from ..states.joint_states import Rejected, abbreviated
+from ..states.states import State
 from ..viewer.scene import shapes
 from .base import outputs
 from .base.dispatch import Compute, Output
@@ -27,7 +29,6 @@ from .robot.context import RobotContext
 from .robot.ground import moment_about_origin, zero_moment_point
 from .robot.support import Support
 from .robot.terms import Terms
-from .state import Rejected, State, abbreviated
 
 TOPIC = "~/contacts"
 SPECS = (

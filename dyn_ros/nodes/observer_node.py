@@ -17,6 +17,7 @@ from dyn_ros import srv
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import ExternalContact
 
+from ..states.states import State
 from . import observer_parameters
 from .base import outputs
 from .base.dispatch import Compute
@@ -32,7 +33,6 @@ from .robot.observation import Observation, deviations, thresholds
 from .robot.terms import Terms
 from .services import dynamics, model
 from .services import observer as observer_services
-from .state import State
 
 RESIDUALS = frozenset({"~/residual", "~/residual_without_friction"})
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from rclpy.parameter import Parameter
 
+from ..states.joint_states import abbreviated
 from .base.parameters import Spec
 from .messages.frames import axes_link, coinciding_link
 from .robot.context import RobotContext, SettingError
 from .services import observer as observer_services
-from .state import abbreviated
 
 POSITIVE = (1e-12, 1e12)
 SPECS = (

@@ -17,6 +17,8 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import AccelerationConstraints, ConstrainedDynamics
 from dyn_ros.srv import SolveConstrainedDynamics
 
+from ..states.joint_states import Rejected
+from ..states.states import State
 from .base import command, outputs
 from .base.dispatch import Compute
 from .base.inputs import COMMAND_QOS, wrenches
@@ -30,7 +32,6 @@ from .messages.constraints import Constraints
 from .messages.wrenches import Wrench, external_forces, requested_forces
 from .robot.context import RobotContext
 from .robot.terms import Terms
-from .state import Rejected, State
 
 PRESETS = (
     Spec("constraints", "topic",

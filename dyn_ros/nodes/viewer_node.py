@@ -31,9 +31,9 @@ from .base.diagnostics import THROTTLE
 from .base.lifecycle import BaseNode
 from .base.parameters import Spec
 from .base.process import run
-from .cdr import JointStateFields
 from .marker_reader import marker_array_reader
 from .messages import conversions
+from .messages.joint_states import joint_state_reader
 from .services.touch import TouchServices
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ class ViewerNode(BaseNode):
 
     def __init__(self, name: str, **kwargs: Any) -> None:
         self.session: Session | None = None
+        self._joint_state_reader = joint_state_reader()
         self._marker_topics: set[str] = set()
         self._publisher: Any = None     # of joint states; created when a slider is first moved
         self._motion: Any = None
@@ -193,7 +194,9 @@ class ViewerNode(BaseNode):
                 self._on_markers, topic, marker_array_reader()), QoSProfile(depth=10), raw=True)
         self._marker_topics = wanted
 
-    def on_joint_states(self, fields: JointStateFields) -> None:
+    def on_joint_states(self, data: bytes) -> None:
+        self.report.count.messages += 1
+        fields = self._joint_state_reader.read(data)
         if self.session is not None:
             self.session.receive_states(fields.name, fields.position, fields.effort,
                                         fields.stamp)

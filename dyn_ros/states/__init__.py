@@ -1,3 +1,3 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""From joint states and odometry to the state of a robot."""
+"""The state of a robot from joint states and odometry: message by message, or in blocks."""

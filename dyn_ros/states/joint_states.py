@@ -35,6 +35,13 @@ def abbreviated(names: Sequence[str]) -> str:
     return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
 
 
+def joint_rows(model: Model, joints: Iterable[str]) -> tuple[list[int], list[int]]:
+    """Return the rows of joints in q and in v, in their order."""
+    numbers = [model.joint_index(name) for name in joints]
+    return ([row for k in numbers for row in range(model.idx_q[k], model.idx_q[k] + model.nqs[k])],
+            [row for k in numbers for row in range(model.idx_v[k], model.idx_v[k] + model.nvs[k])])
+
+
 def base_kind(model: Model) -> str | None:
     """Return "floating", "planar", or None for a fixed base.
 
@@ -91,7 +98,7 @@ def check_pose(pose: Sequence[float]) -> None:
     The norm of its quaternion may differ from 1 by `QUATERNION_TOLERANCE`; callers normalize it.
     """
     check_usable("the base's pose", _POSE, pose)
-    norm = math.hypot(*pose[3:])
+    norm = base_norm(pose, 0)
     if abs(norm - 1.0) > QUATERNION_TOLERANCE:
         raise Rejected(f"the norm of the base's quaternion is {norm:g}, expected 1")
 
@@ -102,30 +109,41 @@ def check_base(pose: Sequence[float], twist: Sequence[float]) -> None:
     check_usable("the base's twist", _TWIST, twist)
 
 
-def set_base(kind: str, q: Array, v: Array, pose: Sequence[float], twist: Sequence[float]) -> None:
-    """Set the coordinates and velocities of a base from a pose and a twist that can be used.
+def base_norm(numbers: Numbers, start: int) -> float:
+    """The norm of the quaternion in a pose that starts there."""
+    x, y, z, w = numbers[start + 3], numbers[start + 4], numbers[start + 5], numbers[start + 6]
+    return math.sqrt(x * x + y * y + z * z + w * w)
 
-    Parameters
-    ----------
-    kind : str
-        "floating" or "planar". A planar base takes the position in the plane, the yaw, and the
-        corresponding velocities.
-    q, v : ndarray (nq,), (nv,)
-        Their first entries are overwritten.
-    pose : (7,) sequence
-        x y z qx qy qz qw [m]; the quaternion is normalized.
-    twist : (6,) sequence
-        Linear, angular, expressed in the base frame [m/s, rad/s].
+
+def set_base(kind: str, q: Array, v: Array, pose: Sequence[float],
+             twist: Sequence[float]) -> None:
+    """Set the coordinates and velocities of a "floating" or "planar" base, see `copy_base`.
+
+    Raises `Rejected` for a pose (x y z qx qy qz qw) or a twist that cannot be used.
     """
-    x, y, z, qx, qy, qz, qw = pose
-    if kind == "planar":
-        yaw = math.atan2(2.0 * (qw * qz + qx * qy), 1.0 - 2.0 * (qy * qy + qz * qz))
-        q[:3] = x, y, yaw
-        v[:3] = twist[0], twist[1], twist[5]
-        return
-    norm = math.hypot(qx, qy, qz, qw)
-    q[:7] = x, y, z, qx / norm, qy / norm, qz / norm, qw / norm
-    v[:6] = twist
+    check_base(pose, twist)
+    copy_base(kind == "planar", [*pose, *twist], 0, q, v)
+    if kind == "floating":
+        q[3:7] /= base_norm(pose, 0)
+
+
+def copy_base(is_planar: bool, numbers: Numbers, start: int, q: Array, v: Array) -> None:
+    """Set the first coordinates and velocities from a pose and a twist in the base frame.
+
+    A planar base takes the position in the plane, the yaw, and the corresponding velocities; a
+    floating one all, and its quaternion is not normalized. Compiled code uses this, too.
+    """
+    twist = start + 7
+    if is_planar:
+        x, y, z, w = numbers[start + 3], numbers[start + 4], numbers[start + 5], numbers[start + 6]
+        q[0], q[1] = numbers[start], numbers[start + 1]
+        q[2] = math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+        v[0], v[1], v[2] = numbers[twist], numbers[twist + 1], numbers[twist + 5]
+    else:
+        for k in range(7):
+            q[k] = numbers[start + k]
+        for k in range(6):
+            v[k] = numbers[twist + k]
 
 
 def check_child_frame(child: str, root_link: str) -> None:

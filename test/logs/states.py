@@ -13,7 +13,7 @@ START = 1_700_000_000_000_000_000       # ns
 
 
 class States(NamedTuple):
-    """As `dyn_ros.logs.states.States`."""
+    """As `dyn_ros.states.states.States`."""
 
     log_time: Any
     stamp: Any

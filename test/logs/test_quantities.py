@@ -44,7 +44,7 @@ def context(**values):
 def replay(robot, settings, messages, odometry=()):
     """Process messages as the node does; return the states, and what was published for each."""
     from dyn_ros.nodes.robot.observation import Observation
-    from dyn_ros.nodes.state import Rejected
+    from dyn_ros.states.joint_states import Rejected
     observation = Observation(robot, node_values(settings), lambda text: None)
     rows, residual, external = [], [], []
     for message in messages:
@@ -222,7 +222,7 @@ def test_terms_and_the_whole_robot_as_the_nodes():
     pytest.importorskip("rclpy", reason="no ROS: run `make test`")
     from dyn_ros.nodes.robot.composite_body import composite_body
     from dyn_ros.nodes.robot.terms import Terms
-    from dyn_ros.nodes.state import State
+    from dyn_ros.states.states import State
     for root_joint in ("fixed", "floating"):
         robot = context(root_joint=root_joint)
         states = moving(robot.model, 0.5)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from states.test_streams import one_by_one, stream
 
 import dyn_ros
 from dyn_ros.cdr.decode import Messages
@@ -19,12 +20,11 @@ from dyn_ros.logs.part import in_order, read_part
 from dyn_ros.logs.recording import read, recording_of, thinned
 from dyn_ros.logs.run.plan import WARM_UP, plan
 from dyn_ros.logs.selection import select
-from dyn_ros.nodes.state import Rejected, StateCollector
+from dyn_ros.states.joint_states import Rejected
+from dyn_ros.states.messages import MessageCollector
 
 from . import recorded
 from .recorded import JointState, Odometry, Sent
-from .test_collect import as_node as as_node_of_events
-from .test_collect import stream
 
 ROBOTS = Path(dyn_ros.__file__).parent / "robots"
 ARM7 = ROBOTS / "arm7.urdf"
@@ -61,7 +61,7 @@ def both(*streams):
 
 def as_node(model, messages):
     """The states of the nodes' collector."""
-    node, found = StateCollector(model, 0.5), []
+    node, found = MessageCollector(model, 0.5), []
     node.collect(["effort"])
     for _, _, message in sorted(messages, key=lambda each: each.log_time):
         try:
@@ -550,7 +550,7 @@ def test_random_streams_in_files(tmp_path, arm, write, name, seed):
     events = stream(rng, arm.joint_names, 600, False)
     path = write(tmp_path / name, [Sent("/joint_states", START + k, JointState(*event))
                                    for k, event in enumerate(events)])
-    expected, rejected, notices = as_node_of_events(arm, events)
+    expected, rejected, notices = one_by_one(arm, events)
     found = whole_states(path, select(open_source(path), arm))
     np.testing.assert_array_equal(found.states.log_time - START, expected.log_time)
     for one, other in zip(found.states[1:], expected[1:]):

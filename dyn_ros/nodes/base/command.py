@@ -13,10 +13,11 @@ from std_msgs.msg import Float64MultiArray
 from dyn_ros.engine.kernel.types import Array
 
 from ...cdr.template import Template
+from ...states.joint_states import Rejected
+from ...states.states import State
 from ..messages import conversions
 from ..robot.context import RobotContext, SettingError
 from ..robot.terms import Terms
-from ..state import Rejected, State
 from .dispatch import Compute, Output
 from .lifecycle import BaseNode
 from .parameters import Spec

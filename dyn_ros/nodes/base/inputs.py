@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 from geometry_msgs.msg import WrenchStamped
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
+from ...states.joint_states import Rejected
 from ..messages.wrenches import WrenchReader
 from ..robot.context import RobotContext
-from ..state import Rejected
 from .lifecycle import BaseNode
 
 COMMAND_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)

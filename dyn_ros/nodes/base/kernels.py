@@ -9,7 +9,7 @@ from functools import partial
 
 import dyn_ros
 
-from ..repeated_kernel import TAKE
+from ...states.kernel import COLLECT
 from .lifecycle import BaseNode
 
 
@@ -25,7 +25,7 @@ def load(node: BaseNode, names: Sequence[str], batch_names: Sequence[str],
     compiled = precompile(names, batch=False, load=False)
     compiled += precompile(batch_names, load=False)
     compiled += precompile([name for name in names if name == "all_terms"],
-                           batch=False, more=(TAKE,))
+                           batch=False, more=(COLLECT,))
     if compiled:
         node.get_logger().info(f"compiled in {time.monotonic() - started:.1f} s")
 

@@ -17,7 +17,6 @@ from rclpy.qos_overriding_options import QoSOverridingOptions
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
-from ..cdr import JointStateFields, JointStateReader
 from ..messages import conversions
 from . import description
 from .description import Description, parameter_description
@@ -51,7 +50,6 @@ class BaseNode(LifecycleNode):
         self._listens = listens
         self._running = self._is_open = False
         self._subscriptions_of_topic: dict[str, Any] = {}
-        self._joint_state_reader = JointStateReader()
         self.report = Report(self)
         self.description = Description(self.use_description, self._reject_description)
         self.parameters = Parameters(
@@ -88,8 +86,8 @@ class BaseNode(LifecycleNode):
         """Replace the robot; raises an exception if the description is invalid."""
         raise NotImplementedError
 
-    def on_joint_states(self, fields: JointStateFields) -> None:
-        """Process joint states; raises `Rejected` if they cannot be used."""
+    def on_joint_states(self, data: bytes) -> None:
+        """Process serialized joint states; raises `Rejected` if they cannot be used."""
         raise NotImplementedError
 
     def on_odometry(self, message: Odometry) -> None:
@@ -208,15 +206,11 @@ class BaseNode(LifecycleNode):
     def _listen(self) -> None:
         self.subscribe(String, "robot_description", self._on_robot_description, description.QOS)
         newest = QoSProfile(depth=self.most_states, reliability=ReliabilityPolicy.BEST_EFFORT)
-        self.subscribe(JointState, "joint_states", self._on_joint_states, newest, raw=True)
+        self.subscribe(JointState, "joint_states", self.on_joint_states, newest, raw=True)
         self.subscribe(Odometry, "odom", self.on_odometry, newest)
 
     def _on_robot_description(self, message: String) -> None:
         self.description.take(message.data, "topic robot_description")
-
-    def _on_joint_states(self, data: bytes) -> None:
-        self.report.count.messages += 1
-        self.on_joint_states(self._joint_state_reader.read(data))
 
     def _reject_description(self, source: str, why: str) -> None:
         self.reject(source, why, throttle=0.0)

@@ -11,10 +11,10 @@ from sensor_msgs.msg import JointState
 from dyn_ros.engine.kernel.types import Array
 
 from ...cdr.template import Template
+from ...states.states import State
 from ..messages import conversions
 from ..robot.context import RobotContext
 from ..robot.terms import Terms
-from ..state import State
 from .dispatch import Compute
 
 

@@ -9,15 +9,15 @@ from typing import Any, ClassVar
 
 from nav_msgs.msg import Odometry
 from rclpy.lifecycle import TransitionCallbackReturn
+from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
 
-from dyn_ros.states.joint_states import check_child_frame, check_lengths
-
-from ..cdr import JointStateFields, Layout
+from ...states import joint_states as rules
+from ...states.joint_states import abbreviated
+from ...states.states import State
 from ..messages import conversions
-from ..repeated import RepeatedStates
+from ..messages.serialized import deserialized
 from ..robot.context import RobotContext, SettingError, UnknownPosition
-from ..state import LARGEST, MAX_LAYOUTS, State, abbreviated
 from . import description, kernels
 from .command import Command
 from .dispatch import Compute, Dispatch, process_state
@@ -58,10 +58,10 @@ class RobotNode(BaseNode):
         self._candidate: tuple[RobotContext, list[list[Compute]]] | None = None
         self._own_services: list[Any] = []
         self.payloads: dict[str, tuple] = {}    # passed from one RobotContext to the next
-        # the latest joint states with each list of names, in the order of reception
-        self._latest: dict[tuple[str, ...], JointStateFields | RepeatedStates] = {}
-        self._repeated: RepeatedStates | None = None    # takes joint states like the latest two
-        self._layout: Layout | None = None              # of the latest
+        # the latest serialized joint states with each list of names, in the order of reception:
+        # by `MessageCollector.layout`, or by the names while there is no robot
+        self._latest: dict[int | tuple[str, ...], bytes] = {}
+        self._reported: dict[str, float] = {}   # positions in earlier messages
         self._awaited: Sequence[str] = ()       # joints whose positions the description requires
         self._markers = Markers(self, self.markers)
         if self.markers:
@@ -112,8 +112,9 @@ class RobotNode(BaseNode):
         self._own_services = []
         self.inputs.listen({})
         if self.source is self:
-            self._robot, self._awaited, self._repeated = None, (), None
+            self._robot, self._awaited = None, ()
             self._latest.clear()
+            self._reported.clear()
             for node in self.nodes:
                 node.dispatch.use(None)
 
@@ -176,7 +177,7 @@ class RobotNode(BaseNode):
         self._candidate = None
 
     def use_description(self, text: str) -> None:
-        self._awaited, self._repeated = (), None
+        self._awaited = ()
         try:
             made = self._make(text, self.parameters.values)
         except UnknownPosition as error:
@@ -186,19 +187,21 @@ class RobotNode(BaseNode):
 
     def _positions(self) -> dict[str, float]:
         """Return the latest position of each joint; those that are locked keep theirs."""
-        latest = [states.fields if isinstance(states, RepeatedStates) else states
-                  for states in self._latest.values()]
-        known = {name: position for fields in latest
-                 for name, position in zip(fields.name, fields.position.tolist())
-                 if abs(position) <= LARGEST}
-        return {**known, **(self._robot.standing if self._robot else {})}
+        return {**self._read_positions(), **(self._robot.standing if self._robot else {})}
 
-    def _keep(self, fields: JointStateFields) -> None:
+    def _read_positions(self) -> dict[str, float]:
+        messages = [deserialized(data, JointState) for data in self._latest.values()]
+        return {**self._reported, **{
+            name: position for message in messages
+            for name, position in zip(message.name, message.position)
+            if abs(position) <= rules.LARGEST}}
+
+    def _keep(self, key: int | tuple[str, ...], data: bytes) -> None:
         """Keep valid joint states; use the description that waits for positions in them."""
-        self._latest.pop(fields.name, None)
-        if len(self._latest) >= MAX_LAYOUTS:
+        self._latest.pop(key, None)
+        if len(self._latest) >= rules.MAX_LAYOUTS:
             self._latest.clear()
-        self._latest[fields.name] = fields
+        self._latest[key] = data
         if self._awaited and self._positions().keys() >= set(self._awaited):
             self._awaited = ()
             self.description.take(self.description.latest, "robot_description")
@@ -217,7 +220,9 @@ class RobotNode(BaseNode):
         return robot, [node.dispatch.make(robot) for node in self.nodes]
 
     def _swap(self, robot: RobotContext, computes: Sequence[Sequence[Compute]]) -> None:
-        self._robot, self._repeated = robot, None
+        self._reported = self._read_positions()
+        self._latest.clear()            # the robot numbers the lists of names
+        self._robot = robot
         for node, own in zip(self.nodes, computes):
             node.dispatch.use(own)
         for warning in robot.model.warnings[:10]:
@@ -248,48 +253,34 @@ class RobotNode(BaseNode):
     def on_state(self, robot: RobotContext, state: State) -> None:
         """Process a state before outputs are computed, also one that `max_rate` skips."""
 
-    def _on_joint_states(self, data: bytes) -> None:
+    def on_joint_states(self, data: bytes) -> None:
         received = time.perf_counter()
-        if self._repeated and self._robot and self._repeated.take(data):
-            self.report.count.messages += 1
-            process_state(self.nodes, self._robot, received)
-        else:
-            super()._on_joint_states(data)
-
-    def on_joint_states(self, fields: JointStateFields) -> None:
-        received = time.perf_counter()
-        robot, due = self.robot, False
+        self.report.count.messages += 1
+        robot = self._robot
         if robot is None:
-            check_lengths(fields.name, fields.position, fields.velocity, fields.effort)
-        else:
-            due = robot.state.joint_states(
-                fields.name, fields.position, fields.velocity, fields.effort,
-                fields.stamp or self.get_clock().now().nanoseconds)
-        self._keep(fields)
-        self._repeated = self._repeat(fields)
-        if robot is not None and due:
+            message = deserialized(data, JointState)
+            rules.check_lengths(message.name, message.position, message.velocity, message.effort)
+            self._keep(tuple(message.name), data)
+            return
+        due = robot.state.receive(data, self._nanoseconds)
+        if due is None:
+            message = deserialized(data, JointState)
+            due = robot.state.joint_states(message.name, message.position, message.velocity,
+                                           message.effort, self.stamp(message))
+        self._keep(robot.state.layout, data)
+        if due:
             process_state(self.nodes, robot, received)
 
-    def _repeat(self, fields: JointStateFields) -> RepeatedStates | None:
-        """Return what takes the next joint states if they are like these, which have been taken."""
-        before, self._layout = self._layout, self._joint_state_reader.latest
-        layout, known, robot = self._layout, self._repeated, self._robot
-        if layout is None or layout is not before or robot is None or self._awaited:
-            return None
-        if known is None or known.layout is not layout or known.state is not robot.state:
-            known = RepeatedStates.after(layout, fields, robot.state)
-            if known is None:
-                return None
-        known.restart(fields)
-        self._latest[fields.name] = known
-        return known
+    def _nanoseconds(self) -> int:
+        nanoseconds: int = self.get_clock().now().nanoseconds
+        return nanoseconds
 
     def on_odometry(self, message: Odometry) -> None:
         received = time.perf_counter()
         robot = self.robot
         if robot is None or not robot.state.needs_odometry:
             return
-        check_child_frame(message.child_frame_id, robot.root_link)
+        rules.check_child_frame(message.child_frame_id, robot.root_link)
         due = robot.state.odometry(
             conversions.pose_numbers(message.pose.pose),
             conversions.twist_numbers(message.twist.twist), self.stamp(message))

@@ -18,10 +18,11 @@ import numpy as np
 
 from dyn_ros.msg import RobotState
 
+from ...states.joint_states import Rejected, abbreviated
+from ...states.states import STATE_HINT, State
 from ..messages import conversions
 from ..messages.requested_state import requested_state
 from ..robot.context import RobotContext
-from ..state import STATE_HINT, Rejected, State, abbreviated
 
 
 class ServiceNode(Protocol):

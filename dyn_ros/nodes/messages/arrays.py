@@ -13,8 +13,8 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import Matrix, Tensor3
 from dyn_ros.states.joint_states import duplicates
 
+from ...states.joint_states import Rejected, abbreviated
 from ..robot.context import RobotContext
-from ..state import Rejected, abbreviated
 
 
 def vector(robot: RobotContext, field: str, names: Sequence[str],

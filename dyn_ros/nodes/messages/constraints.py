@@ -15,8 +15,8 @@ from dyn_ros.engine.algorithms.constrained.constraints import ConstrainedMotion
 from dyn_ros.engine.kernel.fields import MAX_CONSTRAINTS
 from dyn_ros.engine.kernel.types import Array
 
+from ...states.joint_states import Rejected
 from ..robot.context import RobotContext
-from ..state import Rejected
 from .frames import axes_link, rotation
 
 

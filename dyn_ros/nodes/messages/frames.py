@@ -9,8 +9,8 @@ from dyn_ros import Model, ReferenceFrame
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.frames import frame_number, frame_selector
 
+from ...states.joint_states import Rejected
 from ..robot.context import RobotContext
-from ..state import Rejected
 
 
 def coinciding_link(model: Model, frame: str | int) -> str:

@@ -11,7 +11,7 @@ from dyn_ros import Model
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import RobotState
 
-from ..state import (
+from ...states.joint_states import (
     Rejected,
     abbreviated,
     base_kind,

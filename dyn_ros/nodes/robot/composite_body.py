@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from dyn_ros.engine.model.bodies import Body, joined, moved
 
-from ..state import Rejected, State
+from ...states.joint_states import Rejected
+from ...states.states import State
 from .context import RobotContext
 from .terms import Terms
 

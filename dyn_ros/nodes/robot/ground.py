@@ -9,7 +9,7 @@ import numpy as np
 
 from dyn_ros.engine.kernel.types import Array
 
-from ..state import Rejected
+from ...states.joint_states import Rejected
 
 LEAST_SUPPORT = 1e-3    # of the weight: with less vertical force, no point on the ground is known
 _ROUNDING = 1e-14       # of the largest coordinate: a point so close to an edge is on it

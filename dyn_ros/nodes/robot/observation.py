@@ -14,7 +14,8 @@ from dyn_ros.observer.fault_checks import Kind
 from dyn_ros.observer.faults import EffortMonitor
 from dyn_ros.observer.session import KALMAN_NOISE, Session, Setup
 
-from ..state import Rejected, State, abbreviated
+from ...states.joint_states import Rejected, abbreviated
+from ...states.states import State
 from .context import RobotContext, SettingError
 
 NONE = 1e12         # threshold of rows that have none

@@ -15,7 +15,8 @@ from dyn_ros.engine.algorithms.contacts.packed import contact_table
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.states.joint_states import duplicates
 
-from ..state import Rejected, State, abbreviated
+from ...states.joint_states import Rejected, abbreviated
+from ...states.states import State
 from .composite_body import COMPOSITE_TERMS, TOO_LARGE
 from .context import RobotContext
 from .terms import Terms

@@ -13,8 +13,8 @@ import numpy as np
 
 from dyn_ros.engine.kernel.types import Array
 
+from ...states.joint_states import Rejected
 from ..base.service import Pending
-from ..state import Rejected
 
 PATIENCE = 2.0      # time without a usable state after which listening ends [s]
 LONGEST = 600.0     # [s]

@@ -20,11 +20,11 @@ from dyn_ros.observer.session import Measurement
 from dyn_ros.observer.thresholds import CalibratedThresholds
 from dyn_ros.srv import CalibrateThresholds, EstimateEffortDelay, EstimatePayload, Tare
 
+from ...states.joint_states import Rejected, abbreviated
 from ..base.parameters import Parameters, Spec
 from ..base.service import Pending, Service
 from ..messages import arrays, conversions
 from ..robot.context import RobotContext
-from ..state import Rejected, abbreviated
 from . import weighing
 from .dynamics import NAME_LENGTH
 from .listening import Listening, Record, Recorder, Task, listening_time

@@ -14,9 +14,10 @@ from dyn_ros import Model
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.states.joint_states import duplicates
 
+from ...states.joint_states import LARGEST, Rejected, abbreviated
+from ...states.states import State
 from ..messages import arrays
 from ..robot.context import RobotContext
-from ..state import LARGEST, Rejected, State, abbreviated
 
 
 def needs_state(robot: RobotContext, request: Any) -> bool:

@@ -26,8 +26,8 @@ from dyn_ros.nodes.base.specs import SPECS
 from dyn_ros.nodes.dynamics_node import OUTPUTS, DynamicsNode
 from dyn_ros.nodes.robot.context import RobotContext
 from dyn_ros.nodes.robot.terms import Terms
-from dyn_ros.nodes.state import State
 from dyn_ros.states.rate_limiter import StampLimiter
+from dyn_ros.states.states import State
 
 ARM7 = (Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf").read_text()
 VALUES = {spec.name: [] if isinstance(spec.default, Parameter.Type) else spec.default

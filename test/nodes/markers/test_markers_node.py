@@ -29,9 +29,9 @@ from dyn_ros.nodes.markers import dynamics as dynamics_markers
 from dyn_ros.nodes.markers import vereshchagin as vereshchagin_markers
 from dyn_ros.nodes.robot.context import RobotContext
 from dyn_ros.nodes.robot.terms import Terms
-from dyn_ros.nodes.state import State
 from dyn_ros.nodes.vereshchagin_node import VereshchaginNode
 from dyn_ros.srv import SetPayload
+from dyn_ros.states.states import State
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 CENTROIDAL = "dyn_ros.nodes.centroidal_node"

@@ -25,7 +25,7 @@ from dyn_ros.nodes.base.service import service_callback
 from dyn_ros.nodes.messages import arrays
 from dyn_ros.nodes.robot.context import RobotContext
 from dyn_ros.nodes.services.dynamics import SERVICES
-from dyn_ros.nodes.state import Rejected
+from dyn_ros.states.joint_states import Rejected
 from service_stub import NS, VALUES, Node, feed, joints_of, matrix, node, state_message
 
 REFERENCES = {ReferenceFrame.WORLD: pinocchio.WORLD,

@@ -1,81 +1,40 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The state collector and the robot context of a node; no ROS needed."""
+"""The state of a robot from messages: by their fields, by their bytes, and in blocks."""
 import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
+from states.feeding import SECOND, WAYS, Bytes, serialized
 
 import dyn_ros
-from dyn_ros.nodes.robot.context import RobotContext, SettingError
-from dyn_ros.nodes.state import LARGEST, MAX_LAYOUTS, Rejected, StateCollector
+from dyn_ros.states.joint_states import LARGEST, MAX_LAYOUTS, Rejected
+from dyn_ros.states.messages import MessageCollector
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
-SECOND = 1_000_000_000
 UPRIGHT = (1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0)
 TWIST = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
-VALUES = {
-    "root_joint": "fixed", "gravity": [0.0, 0.0, -9.81], "mimic": "project", "strict": False,
-    "joints": [], "armature": [], "locked_joints": [], "include_friction": False,
-    "frame_id": "", "world_frame": "", "staleness": 0.5,
-    "base_source": "odometry", "base_pose": [0.0] * 6 + [1.0], "base_twist": [0.0] * 6,
-}
-LOOSE_PART = """<robot name="loose">
-  <link name="base"/>
-  <joint name="turn" type="continuous"><parent link="base"/><child link="arm"/></joint>
-  <link name="arm"><inertial><mass value="1"/>
-    <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
-  <joint name="loose" type="floating"><parent link="arm"/><child link="ball"/></joint>
-  <link name="ball"><inertial><mass value="1"/>
-    <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
-</robot>"""
+PLACES = {name: k for k, name in enumerate(dyn_ros.Model.from_urdf_file(ARM7).joint_names)}
 
 
-@pytest.fixture(scope="module")
-def floating():
-    return dyn_ros.Model.from_urdf_file(ARM7, root_joint="floating")
+@pytest.fixture(params=WAYS)
+def make(request):
+    """Makes a collector that is fed in one of the three ways."""
+    return WAYS[request.param]
 
 
 @pytest.fixture
-def collector(arm):
-    return StateCollector(arm, staleness=0.5)
+def collector(make, arm):
+    return make(arm, 0.5)
 
 
 def feed(collector, names, seconds, velocity=True):
     """Each joint's position is the seconds plus its place in the model; velocity ten times that."""
-    places = [collector.order.index(name) if name in collector.order else 99 for name in names]
-    position = [seconds + place for place in places]
+    position = [seconds + PLACES.get(name, 99) for name in names]
     velocities = [10.0 * each for each in position] if velocity else []
     return collector.joint_states(names, position, velocities, [], round(seconds * SECOND))
-
-
-@pytest.fixture(autouse=True)
-def order(monkeypatch, arm):
-    monkeypatch.setattr(StateCollector, "order", list(arm.joint_names), raising=False)
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("huge", [1e13, 1e155, 1e308, -1.7e308])
-@pytest.mark.parametrize("all_of_them", [False, True])
-def test_numbers_near_the_largest_are_rejected_without_a_warning(arm, floating, huge, all_of_them):
-    names = list(arm.joint_names)
-    bad = [huge] * len(names) if all_of_them else [huge, *[0.0] * (len(names) - 1)]
-    zeros = [0.0] * len(names)
-    collector = StateCollector(arm, staleness=0.5)
-    collector.collect(["effort", "acceleration"])
-    for position, velocity in ((bad, zeros), (zeros, bad), (bad, [])):
-        with pytest.raises(Rejected, match="too large|expected|at most"):
-            collector.joint_states(names, position, velocity, [], SECOND)
-    assert collector.joint_states(names, zeros, zeros, bad, SECOND)     # an effort is unknown then
-    assert not collector.effort_known
-    based = StateCollector(floating, staleness=0.5)
-    for pose, twist in (((huge, *UPRIGHT[1:]), TWIST), ((*UPRIGHT[:3], huge, *UPRIGHT[4:]), TWIST),
-                        ((*UPRIGHT[:3], *[huge] * 4), TWIST), (UPRIGHT, (huge, *TWIST[1:])),
-                        (UPRIGHT, [huge] * 6)):
-        with pytest.raises(Rejected):
-            based.odometry(pose, twist, SECOND)
 
 
 def test_every_order_of_names_gives_the_models(collector, arm):
@@ -121,26 +80,6 @@ def test_a_whole_state_is_always_due(collector, arm):
               (arm.joint_names[:2], 1.03), (arm.joint_names, 1.04)]
     assert due(collector, events) == [True, False, True, False, True]
     assert collector.q[0] == 1.04
-
-
-def test_messages_are_whole_that_alone_make_up_the_state(collector, arm):
-    names = tuple(arm.joint_names)
-    turned = ("other", *reversed(names))
-    assert collector.whole(names) is None                   # none yet
-    for each in (names, turned):
-        feed(collector, each, 1.0)
-        entries, q, v, slots, stamps, part = collector.whole(each)
-        assert [each[k] for k in entries] == [names[k] for k in q] == [names[k] for k in v]
-        assert sorted(slots) == list(range(7)) and part.complete
-        assert stamps.tolist() == [SECOND] * 7
-    feed(collector, names[:3], 1.1)
-    assert collector.whole(names[:3]) is None               # joints are missing
-    assert collector.whole(names) is None                   # a state may begin with those three
-    feed(collector, names, 1.2)
-    collector.taken(collector.whole(names), 2 * SECOND)
-    assert collector.stamp == 2 * SECOND
-    with pytest.raises(Rejected, match="older than the last one"):
-        feed(collector, names, 1.9)
 
 
 def test_staleness_is_a_difference_of_stamps(collector, arm):
@@ -223,10 +162,10 @@ def test_a_hundred_thousand_equal_names_do_not_stop_the_node(collector):
 def test_a_base_by_parameter_alone_is_a_state():
     model = dyn_ros.Model.from_urdf('<robot name="r"><link name="a"/></robot>', "floating")
     base = [1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0], [0.5] * 6
-    alone = StateCollector(model, 0.5, base)
+    alone = MessageCollector(model, 0.5, base)
     assert alone.constant and alone.complete and alone.velocity_known
     assert not alone.missing() and not alone.missing_velocity()
-    waiting = StateCollector(model, 0.5)
+    waiting = MessageCollector(model, 0.5)
     assert not (waiting.constant or waiting.complete or waiting.velocity_known)
 
 
@@ -244,9 +183,9 @@ def test_of_the_largest_numbers_that_are_taken_results_are_finite(collector, arm
     assert np.isfinite(dyn_ros.crba(arm, data, collector.q)).all()
 
 
-def test_stamps_that_run_backwards(arm):
+def test_stamps_that_run_backwards(make, arm):
     notices = []
-    collector = StateCollector(arm, 0.5, notify=notices.append)
+    collector = make(arm, 0.5, notify=notices.append)
     feed(collector, arm.joint_names, 100.0)
     with pytest.raises(Rejected, match="its stamp is 0.4 s older"):
         feed(collector, arm.joint_names, 99.6)
@@ -273,8 +212,8 @@ def test_a_message_that_comes_too_late_changes_nothing(collector, arm, velocity)
     assert collector.complete and collector.velocity_known and not collector.missing_velocity()
 
 
-def test_odometry_that_comes_too_late_changes_nothing(floating):
-    collector = StateCollector(floating, 0.5)
+def test_odometry_that_comes_too_late_changes_nothing(make, floating):
+    collector = make(floating, 0.5)
     collector.odometry(UPRIGHT, TWIST, SECOND)
     with pytest.raises(Rejected, match="its stamp is 0.1 s older"):
         collector.odometry((9.0, 9.0, 9.0, 1.0, 0.0, 0.0, 0.0), [9.0] * 6, 9 * SECOND // 10)
@@ -283,9 +222,9 @@ def test_odometry_that_comes_too_late_changes_nothing(floating):
     assert collector.stamp == SECOND
 
 
-def test_only_a_jump_back_by_more_than_staleness_discards_the_state(arm):
+def test_only_a_jump_back_by_more_than_staleness_discards_the_state(make, arm):
     notices = []
-    collector = StateCollector(arm, 0.5, notify=notices.append)
+    collector = make(arm, 0.5, notify=notices.append)
     feed(collector, arm.joint_names, 1.5)
     with pytest.raises(Rejected, match="its stamp is 0.5 s older"):
         feed(collector, arm.joint_names, 1.0)
@@ -294,9 +233,9 @@ def test_only_a_jump_back_by_more_than_staleness_discards_the_state(arm):
     assert len(notices) == 1 and collector.stamp == SECOND - 1
 
 
-def test_after_a_jump_back_a_state_is_due_when_each_round_ends(arm):
+def test_after_a_jump_back_a_state_is_due_when_each_round_ends(make, arm):
     notices = []
-    collector = StateCollector(arm, 0.5, notify=notices.append)
+    collector = make(arm, 0.5, notify=notices.append)
     a, b = arm.joint_names[:3], arm.joint_names[3:]
     assert due(collector, [(a, 100.0), (b, 100.0), (a, 100.1)]) == [False, True, False]
     assert due(collector, [(a, 1.0)]) == [False]
@@ -312,8 +251,8 @@ def test_names_that_never_repeat_do_not_fill_the_memory(collector, arm):
     assert len(collector._layouts) <= MAX_LAYOUTS
 
 
-def test_a_floating_base_waits_for_odometry(floating):
-    collector = StateCollector(floating, 0.5)
+def test_a_floating_base_waits_for_odometry(make, floating):
+    collector = make(floating, 0.5)
     assert not feed(collector, floating.joint_names[1:], 1.0)
     assert collector.missing() == ["root_joint"]
     assert collector.odometry(UPRIGHT, TWIST, SECOND)
@@ -324,8 +263,8 @@ def test_a_floating_base_waits_for_odometry(floating):
     assert collector.odometry(UPRIGHT, TWIST, round(1.1 * SECOND))
 
 
-def test_a_base_by_parameter_needs_no_odometry(floating):
-    collector = StateCollector(floating, 0.5, base=(UPRIGHT, TWIST))
+def test_a_base_by_parameter_needs_no_odometry(make, floating):
+    collector = make(floating, 0.5, base=(UPRIGHT, TWIST))
     assert collector.missing() == list(floating.joint_names[1:])
     assert not collector.odometry((9.0,) * 7, TWIST, SECOND)
     assert feed(collector, floating.joint_names[1:], 1.0)
@@ -334,8 +273,8 @@ def test_a_base_by_parameter_needs_no_odometry(floating):
     assert collector.velocity_known and collector.stamp == SECOND
 
 
-def test_a_quaternion_is_made_unit(floating):
-    collector = StateCollector(floating, 0.5)
+def test_a_quaternion_is_made_unit(make, floating):
+    collector = make(floating, 0.5)
     collector.odometry((0.0, 0.0, 0.0, 0.6001, 0.0, 0.0, 0.8), TWIST, SECOND)
     assert math.isclose(np.linalg.norm(collector.q[3:7]), 1.0, rel_tol=1e-15)
 
@@ -347,37 +286,37 @@ def test_a_quaternion_is_made_unit(floating):
     (UPRIGHT, (*TWIST[:5], -1e300), r"the base's twist is too large: angular_z = -1e\+300$"),
     ((0.0,) * 7, TWIST, "norm of the base's quaternion is 0"),
 ])
-def test_a_base_that_cannot_be_used_is_rejected(floating, pose, twist, why):
-    collector = StateCollector(floating, 0.5)
+def test_a_base_that_cannot_be_used_is_rejected(make, floating, pose, twist, why):
+    collector = make(floating, 0.5)
     with pytest.raises(Rejected, match=why):
         collector.odometry(pose, twist, SECOND)
     assert "root_joint" in collector.missing()
     with pytest.raises(Rejected, match=why):
-        StateCollector(floating, 0.5, base=(pose, twist))
+        make(floating, 0.5, base=(pose, twist))
 
 
-def test_a_planar_base_takes_the_turn_about_z():
+def test_a_planar_base_takes_the_turn_about_z(make):
     model = dyn_ros.Model.from_urdf_file(ARM7, root_joint="planar")
     yaw = -2.5
     pose = (1.0, 2.0, 9.0, 0.0, 0.0, math.sin(yaw / 2), math.cos(yaw / 2))
-    collector = StateCollector(model, 0.5, base=(pose, TWIST))
+    collector = make(model, 0.5, base=(pose, TWIST))
     np.testing.assert_allclose(collector.q[:3], [1.0, 2.0, yaw], rtol=1e-15)
     np.testing.assert_array_equal(collector.v[:3], [0.1, 0.2, 0.6])
 
 
 @pytest.mark.parametrize("tilt", [(0.3, -0.2), (-0.4, 0.5), (0.0, 1.0), (1.2, 0.0)])
-def test_a_tilted_planar_base_takes_the_heading_of_its_x_axis(tilt):
+def test_a_tilted_planar_base_takes_the_heading_of_its_x_axis(make, tilt):
     model = dyn_ros.Model.from_urdf_file(ARM7, root_joint="planar")
     rotation = Rotation.from_euler("ZYX", [0.7, *tilt])
-    collector = StateCollector(model, 0.5, base=((1.0, 2.0, 9.0, *rotation.as_quat()), TWIST))
+    collector = make(model, 0.5, base=((1.0, 2.0, 9.0, *rotation.as_quat()), TWIST))
     np.testing.assert_allclose(collector.q[2], 0.7, rtol=1e-14)
     x, y, _ = rotation.apply([1.0, 0.0, 0.0])
     np.testing.assert_allclose(collector.q[2], math.atan2(y, x), rtol=1e-14)
 
 
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
-def test_the_norm_of_a_quaternion_may_be_off_by_a_thousandth(floating, sign):
-    collector = StateCollector(floating, 0.5)
+def test_the_norm_of_a_quaternion_may_be_off_by_a_thousandth(make, floating, sign):
+    collector = make(floating, 0.5)
     collector.odometry((*UPRIGHT[:6], 1.0 + sign * 0.99e-3), TWIST, SECOND)
     np.testing.assert_array_equal(collector.q[:7], UPRIGHT)
     with pytest.raises(Rejected, match="norm of the base's quaternion is (1.00101|0.99899)"):
@@ -385,39 +324,56 @@ def test_the_norm_of_a_quaternion_may_be_off_by_a_thousandth(floating, sign):
     assert collector.stamp == SECOND
 
 
-def test_a_robot_whose_state_no_message_reports_is_rejected():
-    with pytest.raises(ValueError, match="joint 'loose' is floating and not the base"):
-        RobotContext(LOOSE_PART, VALUES)
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("huge", [1e13, 1e155, 1e308, -1.7e308])
+@pytest.mark.parametrize("all_of_them", [False, True])
+def test_numbers_near_the_largest_are_rejected_without_a_warning(
+        make, arm, floating, huge, all_of_them):
+    names = list(arm.joint_names)
+    bad = [huge] * len(names) if all_of_them else [huge, *[0.0] * (len(names) - 1)]
+    zeros = [0.0] * len(names)
+    collector = make(arm, 0.5)
+    collector.collect(["effort", "acceleration"])
+    for position, velocity in ((bad, zeros), (zeros, bad), (bad, [])):
+        with pytest.raises(Rejected, match="too large|expected|at most"):
+            collector.joint_states(names, position, velocity, [], SECOND)
+    assert collector.joint_states(names, zeros, zeros, bad, SECOND)     # an effort is unknown then
+    assert not collector.effort_known
+    based = make(floating, 0.5)
+    for pose, twist in (((huge, *UPRIGHT[1:]), TWIST), ((*UPRIGHT[:3], huge, *UPRIGHT[4:]), TWIST),
+                        ((*UPRIGHT[:3], *[huge] * 4), TWIST), (UPRIGHT, (huge, *TWIST[1:])),
+                        (UPRIGHT, [huge] * 6)):
+        with pytest.raises(Rejected):
+            based.odometry(pose, twist, SECOND)
 
 
-# RobotContext: parameters that fit the model
+def test_stamps_may_be_negative(collector, arm):
+    a, b = arm.joint_names[:3], arm.joint_names[3:]
+    assert due(collector, [(a, -0.2), (b, -0.2), (a, -0.1), (b, -0.1)]) == [False, True] * 2
+    assert collector.stamp == -SECOND // 10 and collector.complete
+    assert due(collector, [(a, 0.1), (b, 0.1)]) == [False, True]
 
 
-def test_a_robot_publishes_what_joints_picks(floating):
-    values = {**VALUES, "root_joint": "floating", "joints": ["wrist_pitch", "root_joint"],
-              "armature": [7.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}
-    robot = RobotContext(ARM7.read_text(), values)
-    assert robot.names == ["wrist_pitch", *floating.velocity_names[:6]]
-    assert robot.position_names[:2] == ["wrist_pitch", "root_joint/x"]
-    q, v = np.arange(floating.nq), np.arange(floating.nv)
-    wrist = floating.joint_index("wrist_pitch")
-    assert list(q[robot.position_rows]) == [floating.idx_q[wrist], 0, 1, 2, 3, 4, 5, 6]
-    rows = list(v[robot.rows])
-    assert rows == [floating.idx_v[wrist], 0, 1, 2, 3, 4, 5]
-    M = np.arange(floating.nv ** 2).reshape(floating.nv, floating.nv)
-    np.testing.assert_array_equal(M[robot.block], M[rows][:, rows])
-    np.testing.assert_array_equal(robot.model.armature[rows], values["armature"])
-    assert robot.frame_id == robot.root_link == "base_link"
+def test_bytes_are_read_once_their_names_are_known(arm):
+    collector = Bytes(arm, 0.5)
+    names = list(arm.joint_names)
+    for k in range(3):
+        for some in (names, names[:3], names[::-1], [*names, "ä"]):
+            collector.joint_states(some, np.ones(len(some)), [], [], SECOND + k)
+    assert collector.unread == 4
 
 
-@pytest.mark.parametrize("values, why", [
-    ({"joints": ["nobody"]}, "joints: there is no joint 'nobody'; available: shoulder_yaw, "),
-    ({"joints": ["elbow_pitch", "elbow_pitch"]}, "joints: duplicate names in"),
-    ({"armature": [1.0]}, "armature: expected 7 numbers, one for each of shoulder_yaw, "),
-    ({"armature": [0.0] * 6 + [-1.0]}, "armature: expected numbers >= 0"),
-    ({"root_joint": "floating", "base_source": "parameter", "base_pose": [0.0] * 7},
-     "base_pose, base_twist: the norm of the base's quaternion is 0"),
-])
-def test_a_parameter_that_does_not_fit_the_robot_is_rejected(values, why):
-    with pytest.raises(SettingError, match=why):
-        RobotContext(ARM7.read_text(), {**VALUES, **values})
+def test_bytes_of_names_that_never_repeat_are_forgotten(arm):
+    collector = Bytes(arm, 0.5)
+    for i in range(3 * MAX_LAYOUTS):
+        assert feed(collector, [*arm.joint_names, f"other{i}"], 1.0 + i)
+        assert len(collector._known.layouts) <= MAX_LAYOUTS
+
+
+def test_bytes_without_a_stamp_get_the_time_of_reception(arm):
+    collector = MessageCollector(arm, 0.5)
+    feed(collector, arm.joint_names, -1.0)
+    data = serialized(list(arm.joint_names), [1.0] * 7, [], [], 0)
+    for now in (-5, 0, 7):
+        assert collector.receive(data, lambda now=now: now)
+        assert collector.stamp == now

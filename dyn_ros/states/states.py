@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The states that a recording contains, and the messages of which none could be made."""
+"""States of a robot, and the messages of which none could be made."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -10,8 +10,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.kernel.types import Array
+from .joint_states import Rejected, abbreviated
 
 Integers = NDArray[np.int64]
+STATE_HINT = "publish it on joint_states, or specify a state in the request"
+
+
+class State(NamedTuple):
+    """A robot's state at one instant, in the order of the model."""
+
+    q: Array
+    velocities: Array               # meaningless for the joints in `unknown`
+    stamp: int = 0                  # [ns]; 0 if the state is from a request
+    unknown: Sequence[str] = ()     # names of the joints whose velocity is unknown
+    effort: Array | None = None     # None: not collected, or that of some joint is unknown
+    acceleration: Array | None = None   # as for effort; see `MessageCollector.cutoff`
+
+    @property
+    def v(self) -> Array | None:
+        """All velocities; None if one is unknown."""
+        return None if self.unknown else self.velocities
+
+    def velocity(self) -> Array:
+        """Return all velocities; raise `Rejected` if one is unknown."""
+        if self.unknown:
+            raise Rejected(f"unknown velocity of {abbreviated(self.unknown)}: {STATE_HINT}")
+        return self.velocities
 
 
 class States(NamedTuple):

@@ -1,21 +1,20 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The collector of recordings gives the states of the nodes' collector."""
+"""Random streams of messages give the same states message by message and in blocks."""
 import math
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
+from states.feeding import SECOND, Bytes, Decoder, packed
 
 import dyn_ros
-from dyn_ros.logs.collect import Collector
-from dyn_ros.logs.states import States
-from dyn_ros.nodes.state import MAX_LAYOUTS, Rejected, StateCollector
+from dyn_ros.states.blocks import BlockCollector
+from dyn_ros.states.joint_states import MAX_LAYOUTS, Rejected
+from dyn_ros.states.messages import MessageCollector
+from dyn_ros.states.states import States
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
-SECOND = 1_000_000_000
-pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered in dot")
 MIMIC = """<robot name="hand"><link name="a"/>
   <joint name="m" type="continuous"><parent link="a"/><child link="b"/></joint>
   <joint name="f" type="continuous"><parent link="b"/><child link="c"/>
@@ -25,49 +24,10 @@ MIMIC = """<robot name="hand"><link name="a"/>
   <link name="b"/><link name="c"/><link name="d"/></robot>"""
 
 
-class Messages(NamedTuple):
-    layout: np.ndarray
-    topic: np.ndarray
-    log_time: np.ndarray
-    stamp: np.ndarray
-    counts: np.ndarray
-    start: np.ndarray
-    numbers: np.ndarray
-    bad: int = 0
-
-
-class Decoder:
-    def __init__(self):
-        self.layouts, self.children, self.topics, self.problems = [], [""], ["/joint_states"], {}
-
-
-def packed(events, decoder, log_time=0):
-    """Messages of events: (names, position, velocity, effort, stamp) or (pose, twist, stamp)."""
-    layout, counts, stamps, start, numbers = [], [], [], [], []
-    for event in events:
-        start.append(len(numbers))
-        stamps.append(event[-1])
-        if len(event) == 3:
-            layout.append(-1)
-            counts.append((0, 0, 0))
-            numbers += [*event[0], *event[1]]
-            continue
-        names = tuple(event[0])
-        if names not in decoder.layouts:
-            decoder.layouts.append(names)
-        layout.append(decoder.layouts.index(names))
-        counts.append([len(values) for values in event[1:4]])
-        numbers += [x for values in event[1:4] for x in values]
-    times = log_time + np.arange(len(events), dtype=np.int64)
-    return Messages(np.array(layout, np.int32), np.zeros(len(events), np.int32), times,
-                    np.array(stamps, np.int64), np.array(counts, np.int32).reshape(-1, 3),
-                    np.array(start, np.int64), np.array(numbers, float))
-
-
-def as_node(model, events, staleness=0.5, base=None):
-    """The states of the nodes' collector, and how often it rejected and discarded."""
+def one_by_one(model, events, staleness=0.5, base=None, collector=MessageCollector):
+    """The states from each message on its own, what was rejected, and the notices."""
     notices, rejected, states = [], [], []
-    node = StateCollector(model, staleness, base, notices.append)
+    node = collector(model, staleness, base, notices.append)
     node.collect(["effort"])
     for number, event in enumerate(events):
         try:
@@ -77,8 +37,9 @@ def as_node(model, events, staleness=0.5, base=None):
             continue
         if due:
             v, tau = node.v.copy(), node.tau.copy()
-            v[~node._velocities[node._slot_of_row]] = math.nan
-            tau[~node._efforts] = math.nan
+            arrays = node._arrays
+            v[arrays.has_velocity[arrays.slots] == 0] = math.nan
+            tau[arrays.has_effort == 0] = math.nan
             behind = node.stamp - int(node._live.min())
             states.append((number, node.stamp, node.q.copy(), v, tau, behind))
     columns = list(zip(*states)) if states else [[] for _ in range(6)]
@@ -95,14 +56,19 @@ def in_pieces(collector, events, rng):
     return States.concatenate(found, collector.nq, collector.nv)
 
 
-def require_same(model, events, rng, staleness=0.5, base=None):
-    expected, rejected, notices = as_node(model, events, staleness, base)
-    collector = Collector(model, staleness, base)
-    found = in_pieces(collector, events, rng)
+def require_equal(found, expected):
     assert len(found.stamp) == len(expected.stamp)
     for name, one, other in zip(States._fields, found, expected):
         if len(other):
             np.testing.assert_array_equal(one, other, name)
+
+
+def require_same(model, events, rng, staleness=0.5, base=None):
+    expected, rejected, notices = one_by_one(model, events, staleness, base)
+    require_equal(one_by_one(model, events, staleness, base, Bytes)[0], expected)
+    collector = BlockCollector(model, staleness, base)
+    found = in_pieces(collector, events, rng)
+    require_equal(found, expected)
     assert sum(note.messages for note in collector.rejected.values()) == len(rejected)
     texts = {text: number for number, text in reversed(rejected)}
     assert {(note.first, note.example) for note in collector.rejected.values()} <= {
@@ -165,16 +131,6 @@ def stream(rng, names, count, moving):
 
 
 @pytest.fixture(scope="module")
-def arm():
-    return dyn_ros.Model.from_urdf_file(ARM7)
-
-
-@pytest.fixture(scope="module")
-def floating():
-    return dyn_ros.Model.from_urdf_file(ARM7, root_joint="floating")
-
-
-@pytest.fixture(scope="module")
 def planar():
     return dyn_ros.Model.from_urdf_file(ARM7, root_joint="planar")
 
@@ -216,7 +172,7 @@ def test_the_random_streams_contain_everything(arm, floating):
         for seed in range(15):
             rng = np.random.default_rng(seed)
             names = model.joint_names[1:] if moving else model.joint_names
-            collector = Collector(model)
+            collector = BlockCollector(model)
             states += len(in_pieces(collector, stream(rng, names, 400, moving), rng).stamp)
             reasons |= collector.rejected.keys()
             resets += collector.resets.messages if collector.resets else 0
@@ -235,8 +191,8 @@ def test_names_that_never_repeat_are_forgotten_as_in_a_node(arm):
 def test_another_decoder_is_another_order_of_layouts(arm):
     rng = np.random.default_rng(3)
     events = stream(rng, arm.joint_names, 400, False)
-    expected, _, _ = as_node(arm, events)
-    collector = Collector(arm)
+    expected, _, _ = one_by_one(arm, events)
+    collector = BlockCollector(arm)
     found = []
     for start in range(0, 400, 50):
         decoder = Decoder()
@@ -247,7 +203,7 @@ def test_another_decoder_is_another_order_of_layouts(arm):
 
 
 def test_odometry_of_another_link_is_rejected(floating):
-    collector, decoder = Collector(floating), Decoder()
+    collector, decoder = BlockCollector(floating), Decoder()
     decoder.children = ["", "other", "robot/base_link",
                         next(f.name for f in floating.tree.frames if f.kind == "body")]
     event = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0], [0.0] * 6, SECOND
@@ -260,7 +216,7 @@ def test_odometry_of_another_link_is_rejected(floating):
 
 
 def test_names_without_a_model():
-    collector, decoder = Collector.of_names(["b", "a"]), Decoder()
+    collector, decoder = BlockCollector.of_names(["b", "a"]), Decoder()
     found = collector.push(packed([
         (["a", "b", "c"], [1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [], 7)], decoder), decoder)
     assert found.q.tolist() == [[2.0, 1.0]]
@@ -277,4 +233,4 @@ def test_messages_outside_of_their_numbers_are_an_error(arm, field, value):
     messages = packed([(arm.joint_names, [0.0] * 7, [0.0] * 7, [0.0] * 7, 1)], decoder)
     array = np.array(value, getattr(messages, field).dtype)
     with pytest.raises(ValueError, match="inside of their numbers"):
-        Collector(arm).push(messages._replace(**{field: array}), decoder)
+        BlockCollector(arm).push(messages._replace(**{field: array}), decoder)

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Joint states that repeat are taken by a compiled function, with the effect of reading them."""
+"""Joint states that a node takes from their bytes have the effect of those that rclpy reads."""
 import array
 import functools
 import struct
@@ -13,13 +13,11 @@ pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make
 
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
+from states.feeding import serialized
 
 from dyn_ros.nodes.base import robot_node as base
-from dyn_ros.nodes.repeated import RepeatedStates
-from dyn_ros.nodes.repeated_kernel import TAKE
+from dyn_ros.states.messages import MessageCollector
 
-pytestmark = pytest.mark.skipif(TAKE.call is None and not TAKE.load() and TAKE.call is None,
-                                reason="without the compiler, each message is read")
 SECOND = 1_000_000_000
 
 
@@ -104,30 +102,29 @@ class Recorder:
             None if state.effort is None else state.effort.tolist(), robot.state.missing()))
 
     def receive(self, data):
-        self.node.guard("joint_states", self.node._on_joint_states, data)
+        self.node.guard("joint_states", self.node.on_joint_states, data)
         known = self.node._positions()
         self.events.append((self.node.report.count.messages, list(known), list(known.values())))
 
 
 @pytest.mark.parametrize("seed", range(16))
 @pytest.mark.parametrize("base_joint", ["fixed", "floating"])
-def test_a_stream_has_the_same_effect_as_when_each_message_is_read(
+def test_a_stream_has_the_same_effect_as_when_rclpy_reads_each_message(
         start, monkeypatch, arm, seed, base_joint):
     taken = []
-    take = RepeatedStates.take
+    receive = MessageCollector.receive
 
-    def count(repeated, data):
-        taken.append(take(repeated, data))
-        return taken[-1]
-    monkeypatch.setattr(RepeatedStates, "take", count)
+    def count(collector, data, now):
+        due = receive(collector, data, now)
+        taken.append(due is not None)
+        return due
 
     messages = list(stream(arm.joint_names, seed))      # rclpy leaves padding undefined
 
-    def events(repeats):
+    def events(instead):
         node = start(root_joint=base_joint, base_source="parameter")
         with monkeypatch.context() as patch:
-            if not repeats:
-                patch.setattr(RepeatedStates, "after", lambda *given: None)
+            patch.setattr(MessageCollector, "receive", instead)
             recorder = Recorder(node.node, patch)
             for k, data in enumerate(messages):
                 if k == 40 and seed % 3 == 0:       # an output reads efforts from now on
@@ -136,10 +133,36 @@ def test_a_stream_has_the_same_effect_as_when_each_message_is_read(
         node.stop()
         return recorder.events
 
-    expected = events(False)
-    assert not taken
-    assert events(True) == expected
-    assert sum(taken) > 20 and not all(taken)
+    expected = events(lambda collector, data, now: None)
+    assert events(count) == expected
+    assert sum(taken) > 200 and not all(taken)
+
+
+@pytest.mark.parametrize("before", [b"\0\0\0\0", b"\0\1\0\1", b"\0\1\0\3", b"\0\1\x80\0",
+                                    b"\0\2\0\0", b"\0\3\0\0", b"\0\6\0\0", b"\1\1\0\0"])
+def test_other_encapsulations_are_left_to_rclpy(start, arm, before):
+    node = start().node
+    data = message(arm.joint_names, SECOND, np.random.default_rng(0))
+    node.on_joint_states(data)
+    assert node.robot.state.receive(before + data[4:], lambda: 0) is None
+    assert node.robot.state.receive(data, lambda: 0)
+
+
+def test_big_endian_messages_are_taken(start, arm):
+    node = start().node
+    names = list(arm.joint_names)
+    data = serialized(names, range(7), range(7), [], SECOND, order=">")
+    for _ in range(3):
+        node.on_joint_states(data)
+        assert node.robot.state.q.tolist() == list(range(7))
+        assert node._positions() == dict(zip(names, range(7)))
+
+
+@pytest.mark.parametrize("data", [b"", b"\0\1", b"\0\1\0\0", b"\0\1\0\0" + bytes(7), b"\xff" * 100])
+def test_other_bytes_are_a_value_error(start, data):
+    node = start().node
+    with pytest.raises(ValueError, match=f"cannot deserialize {len(data)} bytes"):
+        node.on_joint_states(data)
 
 
 def test_a_new_robot_takes_its_own_joint_states(start, arm):
@@ -147,14 +170,13 @@ def test_a_new_robot_takes_its_own_joint_states(start, arm):
     rng = np.random.default_rng(0)
     make = functools.partial(message, arm.joint_names, rng=rng)
     for k in range(5):
-        node._on_joint_states(make(k + SECOND))
-    before = node.robot
-    assert node._repeated.state is before.state
+        node.on_joint_states(make(k + SECOND))
+    before, positions = node.robot, node._positions()
     node.description.take(before.description.replace("arm7", "arm8"), "test")
-    assert node.robot is not before and node._repeated is None
+    assert node.robot is not before and node._positions() == positions
     old = before.state.q.copy()
     for k in range(5):
-        node._on_joint_states(make(k + 2 * SECOND))
+        node.on_joint_states(make(k + 2 * SECOND))
     np.testing.assert_array_equal(before.state.q, old)
     assert node.robot.state.stamp == 2 * SECOND + 4
-    assert node._repeated.state is node.robot.state
+    assert list(node._positions().values()) == node.robot.state.q.tolist()

@@ -1,0 +1,160 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""States from blocks of decoded messages, as recordings have them."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine.kernel.types import Array
+from ..engine.model.model import Model
+from . import joint_states as rules
+from . import kernel
+from . import memory as mem
+from .collector import Base, Collector, Joints, Names
+from .joint_states import Rejected
+from .states import Integers, Note, States
+
+
+class Messages(Protocol):
+    """Decoded messages, in order of the time when they were recorded."""
+
+    @property
+    def layout(self) -> NDArray[np.int32]: ...
+    @property
+    def log_time(self) -> Integers: ...
+    @property
+    def stamp(self) -> Integers: ...
+    @property
+    def counts(self) -> NDArray[np.int32]: ...
+    @property
+    def start(self) -> Integers: ...
+    @property
+    def numbers(self) -> Array: ...
+
+
+class BlockCollector(Collector):
+    """Collects the states of a recording. What is rejected is counted, and nothing is raised.
+
+    Parameters
+    ----------
+    model : Model
+        The base may be floating or planar (first joint below the universe); any other joint of
+        several degrees of freedom is a `ValueError`, as no message reports its state.
+    staleness, base
+        As for `Collector`.
+
+    Attributes
+    ----------
+    rejected : dict of str to Note
+        Messages that were rejected, by reason, see `kernel.REASONS`.
+    resets : Note or None
+        Stamps that jumped back by more than the staleness: the collected state was discarded.
+    unknown : dict of str to None
+        Names that are not joints of the model.
+    """
+
+    def __init__(self, model: Model | Joints, staleness: float = rules.STALENESS,
+                 base: Base | None = None) -> None:
+        joints = model if isinstance(model, Joints) else Joints.of(model)
+        super().__init__(joints, staleness, base)
+        self.rejected: dict[str, Note] = {}
+        self.resets: Note | None = None
+        self.unknown: dict[str, None] = {}
+        self._scalars[mem.WRITES] = True
+
+    @classmethod
+    def of_names(cls, names: Sequence[str], staleness: float = rules.STALENESS) -> BlockCollector:
+        """Return a collector without a model: a position and a velocity for each unique name."""
+        rules.check_names(list(names))
+        columns = tuple(range(len(names)))
+        return cls(Joints(tuple(names), columns, columns, (1,) * len(names),
+                          np.zeros(len(names))), staleness)
+
+    @property
+    def nq(self) -> int:
+        """Number of positions of a state."""
+        return len(self._arrays.q)
+
+    @property
+    def nv(self) -> int:
+        """Number of velocities and efforts of a state."""
+        return len(self._arrays.v)
+
+    def push(self, messages: Messages, decoder: Names, notes: bool = True) -> States:
+        """Process the next messages, in order of the time when they were recorded.
+
+        Parameters
+        ----------
+        messages : Messages
+        decoder : Names
+            What they refer to; may have become more since the last call.
+        notes : bool
+            Whether to count what is rejected.
+
+        Returns
+        -------
+        States
+            Those that these messages completed.
+        """
+        if decoder is not self._decoder:
+            self._decoder = decoder
+            self._arrays.layouts = self._arrays.entries = mem.TABLE
+        _check_bounds(messages, len(decoder.layouts))
+        self._grow(len(decoder.layouts))
+        states = States.empty(len(messages.layout), self.nq, self.nv)
+        self._set_block(messages, states)
+        self._run()
+        if notes:
+            self._take_notes()
+        self._arrays.faults[:] = 0
+        for name in mem.BLOCK:
+            setattr(self._arrays, name, mem.EMPTY)
+        return states.take(slice(0, int(self._scalars[mem.STATES])))
+
+    def _set_block(self, messages: Messages, states: States) -> None:
+        arrays = self._arrays
+        for name in ("layout", "log_time", "stamp", "counts", "start"):
+            setattr(arrays, name, np.ascontiguousarray(getattr(messages, name), np.int64))
+        arrays.numbers = np.ascontiguousarray(messages.numbers, float)
+        for name, array in states._asdict().items():
+            setattr(arrays, f"out_{name}", array)
+        assert self._decoder is not None
+        arrays.foreign = np.array([self._is_foreign(child) for child in self._decoder.children],
+                                  np.int64)
+        self._scalars[[mem.MESSAGE, mem.END, mem.STATES]] = 0, len(arrays.layout), 0
+        self._link()
+
+    def _is_foreign(self, child: str) -> bool:
+        try:
+            rules.check_child_frame(child, self._joints.root_link)
+        except Rejected:
+            return True
+        return False
+
+    def _take_unknown(self, names: list[str]) -> None:
+        self.unknown |= dict.fromkeys(names)
+
+    def _take_notes(self) -> None:
+        """Add what the compiled rules have noted."""
+        for number in map(int, np.flatnonzero(self._arrays.faults[:, mem.NUMBER])):
+            count, where, _ = map(int, self._arrays.faults[number])
+            note = Note(count, int(self._arrays.log_time[where]), self._text(number))
+            if number == kernel.JUMP:
+                self.resets = self.resets.plus(note) if self.resets else note
+                continue
+            reason = kernel.REASONS[number]
+            before = self.rejected.get(reason)
+            self.rejected[reason] = before.plus(note) if before else note
+
+
+def _check_bounds(messages: Messages, layouts: int) -> None:
+    """Raise a ValueError unless all messages are inside of their numbers, unlike compiled code."""
+    layout, counts, start = messages.layout, messages.counts, messages.start
+    stop = start + np.where(layout < 0, 13, counts.sum(axis=1, dtype=np.int64))
+    if len(layout) and (start.min() < 0 or counts.min() < 0 or stop.max() > len(messages.numbers)
+                        or layout.max() >= layouts):
+        raise ValueError("messages: expected layouts, counts and starts inside of their numbers")

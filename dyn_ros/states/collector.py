@@ -1,0 +1,247 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What all collectors of states have in common: the tables of the compiled rules."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from ..engine.call.algorithm import compiled
+from ..engine.kernel.types import Array
+from ..engine.model.model import Model
+from . import joint_states as rules
+from . import kernel
+from . import memory as mem
+from .joint_states import NEVER, Rejected
+from .states import Integers
+
+Base = tuple[Sequence[float], Sequence[float]]
+
+
+class Names(Protocol):
+    """The lists of joint names and the child frames that messages refer to by number."""
+
+    @property
+    def layouts(self) -> Sequence[tuple[str, ...]]: ...
+    @property
+    def children(self) -> Sequence[str]: ...
+
+
+class Joints(NamedTuple):
+    """The joints whose states are collected, and the columns of their numbers."""
+
+    names: tuple[str, ...]
+    idx_q: tuple[int, ...]
+    idx_v: tuple[int, ...]
+    nvs: tuple[int, ...]
+    neutral: Array
+    ignored: frozenset[str] = frozenset()       # mimic joints
+    base: str | None = None
+    root_link: str = ""
+
+    @classmethod
+    def of(cls, model: Model) -> Joints:
+        """The joints of a model that have coordinates of their own."""
+        own = [i for i, joint in enumerate(model.tree.joints) if joint.mimic is None]
+        names = tuple(model.joint_names[i] for i in own)
+        idx_q, idx_v, nvs = (tuple(int(column[i]) for i in own)
+                             for column in (model.idx_q, model.idx_v, model.nvs))
+        return cls(names, idx_q, idx_v, nvs, np.array(model.neutral(), float),
+                   frozenset(model.joint_names) - frozenset(names), rules.base_kind(model),
+                   next(frame.name for frame in model.tree.frames if frame.kind == "body"))
+
+
+class Layout(NamedTuple):
+    """What the compiled rules need of a list of names; see `memory`."""
+
+    part: int
+    size: int
+    entries: Integers           # (count, 4)
+
+
+class Collector:
+    """Combines the latest positions and velocities of all joints into states.
+
+    Joints are matched by name, in any order. Names that are not in the model are ignored, and so
+    are mimic joints, whose state follows from their masters'. Each publisher may report a subset
+    of the joints. A state is complete when every joint is known and none is more than `staleness`
+    behind the newest. It is then due at the rate of the fastest publisher: with the message that
+    completes a round of all publishers or, if one of them lags, with each message of the others.
+
+    A message that cannot be used changes nothing. If stamps jump back by more than `staleness` (a
+    bag that loops, a simulation that was reset), the collected state is discarded.
+
+    Parameters
+    ----------
+    joints : Joints
+    staleness : float
+        Largest difference between stamps within one state [s].
+    base : tuple of two arrays, optional
+        Constant pose (x y z qx qy qz qw) and twist (linear, angular, expressed in the base frame)
+        of the base. If omitted, a floating or planar base waits for odometry. Raises `Rejected`,
+        a ValueError, if it is not finite or too large, or if the quaternion's norm is not 1.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The joints that messages report.
+    needs_odometry : bool
+        Whether the pose and twist of the base come from odometry.
+    """
+
+    def __init__(self, joints: Joints, staleness: float, base: Base | None = None) -> None:
+        nv = sum(joints.nvs)
+        self._joints = joints
+        self.needs_odometry = joints.base is not None and base is None
+        self.names = joints.names if joints.base is None else joints.names[1:]
+        self._slots = {name: slot for slot, name in enumerate(joints.names) if name in self.names}
+        self._layouts: dict[tuple[str, ...], Layout] = {}
+        self._part_of: dict[tuple[int, ...], int] = {}
+        self._decoder: Names | None = None
+        self._arrays = mem.Arrays(
+            layouts=mem.TABLE, entries=mem.TABLE, parts=np.zeros((0, 5), np.int64),
+            slots=np.repeat(np.arange(len(joints.names)), joints.nvs),
+            q=joints.neutral, v=np.zeros(nv), tau=np.zeros(nv),
+            stamps=np.full(len(joints.names), NEVER),
+            has_velocity=np.zeros(len(joints.names), np.int64), has_effort=np.zeros(nv, np.int64),
+            acceleration=np.zeros(nv), v_before=np.zeros(nv), stamps_before=np.full(nv, NEVER),
+            has_acceleration=np.zeros(nv, np.int64), cutoff=np.zeros(1),
+            scalars=np.zeros(mem.SCALARS, np.int64),
+            faults=np.zeros((len(kernel.REASONS) + 1, 3), np.int64))
+        self._scalars = self._arrays.scalars
+        self._scalars[[mem.NEWEST, mem.ALLOWED, mem.BASE_PART, mem.LATEST_LIST]] = (
+            NEVER, round(staleness * 1e9), -1, -1)
+        self._scalars[[mem.JOINTS, mem.NQ, mem.NV]] = len(joints.names), len(joints.neutral), nv
+        self._scalars[mem.IS_PLANAR] = joints.base == "planar"
+        if joints.base is not None:
+            self._arrays.has_effort[:joints.nvs[0]] = True      # zero: no message reports it
+            self._add_base_part()
+            if base is not None:
+                rules.set_base(joints.base, self._arrays.q, self._arrays.v, *base)
+                self._arrays.has_velocity[0] = self._scalars[mem.GIVEN] = True
+
+    @property
+    def _live(self) -> Integers:
+        """The stamps of what messages report."""
+        stamps: Integers = self._arrays.stamps[self._scalars[mem.GIVEN]:]
+        return stamps
+
+    def missing(self) -> list[str]:
+        """Return the names of the joints whose position is unknown or stale."""
+        newest, allowed = int(self._scalars[mem.NEWEST]), int(self._scalars[mem.ALLOWED])
+        return self._older(max(newest - allowed, NEVER + 1))
+
+    def _older(self, limit: int) -> list[str]:
+        """The joints whose stamp is below a limit."""
+        names = self._joints.names[self._scalars[mem.GIVEN]:]
+        return [name for name, stamp in zip(names, self._live.tolist()) if stamp < limit]
+
+    # -- the compiled rules
+
+    def _link(self) -> None:
+        """Note where the arrays are: after one of them was replaced."""
+        self._addresses = self._arrays.addresses()
+        self._address = int(self._addresses.ctypes.data)
+
+    def _run(self) -> int:
+        """Process the messages of the block; return the outcome of the last."""
+        assert self._decoder is not None
+        call = compiled(kernel.COLLECT)
+        while (outcome := int(call(b"", self._address, NEVER))) == kernel.NEW_NAMES:
+            layout = int(self._arrays.layout[self._scalars[mem.MESSAGE]])
+            self._describe(layout, self._decoder.layouts[layout])
+        return outcome
+
+    def _text(self, reason: int) -> str:
+        """What was wrong with the first message of the block that was rejected for a reason."""
+        assert self._decoder is not None
+        _, where, detail = map(int, self._arrays.faults[reason])
+        if reason in (kernel.LATE, kernel.JUMP):
+            return (rules.late if reason == kernel.LATE else rules.jumped_back)(detail)
+        layout, start = int(self._arrays.layout[where]), int(self._arrays.start[where])
+        numbers = self._arrays.numbers[start:]
+        try:
+            if layout < 0:
+                rules.check_child_frame(self._decoder.children[-1 - layout],
+                                        self._joints.root_link)
+                rules.check_base(numbers[:7].tolist(), numbers[7:13].tolist())
+            else:
+                a, b, c = np.cumsum(self._arrays.counts[where]).tolist()
+                self._check(self._decoder.layouts[layout], numbers[:a].tolist(),
+                            numbers[a:b].tolist(), numbers[b:c].tolist())
+        except Rejected as error:
+            return str(error)
+        return kernel.REASONS[reason]
+
+    def _check(self, names: tuple[str, ...], position: list[float], velocity: list[float],
+               effort: list[float]) -> None:
+        """Raise `Rejected` for joint states that cannot be used."""
+        rules.check_lengths(names, position, velocity, effort)
+        used = [i for i, name in enumerate(names) if name in self._slots]
+        for field, numbers in (("position", position), ("velocity", velocity)):
+            if numbers:
+                rules.check_usable(field, [names[i] for i in used], [numbers[i] for i in used])
+
+    # -- names
+
+    def _grow(self, count: int) -> None:
+        """Make room for as many layouts as the decoder knows."""
+        layouts = self._arrays.layouts
+        more = np.full((max(count - len(layouts), 0), 4), mem.NEW)
+        self._arrays.layouts = np.concatenate([layouts, more])
+
+    def _describe(self, number: int, names: tuple[str, ...]) -> None:
+        """Describe a layout to the compiled rules."""
+        layout, arrays = self._layouts.get(names) or self._new_layout(names), self._arrays
+        arrays.layouts[number] = (layout.part, layout.size, len(arrays.entries),
+                                  len(layout.entries))
+        arrays.entries = np.concatenate([arrays.entries, layout.entries])
+        self._link()
+
+    def _new_layout(self, names: tuple[str, ...]) -> Layout:
+        if not names:
+            return Layout(mem.NO_NAMES, 0, mem.TABLE)
+        if len(set(names)) < len(names):
+            return Layout(mem.DUPLICATE, len(names), mem.TABLE)
+        if len(self._layouts) >= rules.MAX_LAYOUTS:
+            self._forget()
+        self._take_unknown([name for name in names if name not in self._slots
+                            and name not in self._joints.ignored])
+        used = [(i, self._slots[name]) for i, name in enumerate(names) if name in self._slots]
+        idx_q, idx_v = self._joints.idx_q, self._joints.idx_v
+        entries = np.array([(i, slot, idx_q[slot], idx_v[slot]) for i, slot in used],
+                           np.int64).reshape(-1, 4)
+        part = self._part([slot for _, slot in used]) if used else mem.IGNORED
+        layout = self._layouts[names] = Layout(part, len(names), entries)
+        return layout
+
+    def _take_unknown(self, names: list[str]) -> None:
+        """Process the names in a new list that are not joints of the model."""
+
+    def _forget(self) -> None:
+        """Forget all layouts and parts, since lists of names never repeat."""
+        self._layouts.clear()
+        self._part_of.clear()
+        layouts = self._arrays.layouts
+        layouts[(layouts[:, mem.PART] >= 0) | (layouts[:, mem.PART] == mem.IGNORED)] = mem.NEW
+        self._arrays.entries, self._arrays.members = mem.TABLE, mem.EMPTY
+        self._arrays.parts = np.zeros((0, 5), np.int64)
+        self._add_base_part()
+
+    def _add_base_part(self) -> None:
+        if self.needs_odometry:
+            self._scalars[mem.BASE_PART] = self._part([0])
+
+    def _part(self, slots: Sequence[int]) -> int:
+        """The number of the part with these joints."""
+        key = tuple(sorted(slots))
+        if key not in self._part_of:
+            parts, members = self._arrays.parts, self._arrays.members
+            row = [NEVER, 0, len(members), len(key), int(len(key) == len(self._live))]
+            self._arrays.parts = np.concatenate([parts, np.array([row], np.int64)])
+            self._arrays.members = np.concatenate([members, np.array(key, np.int64)])
+            self._part_of[key] = len(parts)
+            self._scalars[mem.PARTS] = len(self._part_of)
+        return self._part_of[key]

@@ -1,0 +1,273 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""States from messages as they arrive, one by one. Independent of ROS."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from ..engine.call.algorithm import compiled
+from ..engine.model.model import Model
+from . import joint_states as rules
+from . import kernel
+from . import memory as mem
+from .collector import Base, Collector, Joints
+from .joint_states import NEVER, Numbers, Rejected
+from .kernel import DUE, UNREAD
+from .memory import KNOWS_ACCELERATION, KNOWS_EFFORT, KNOWS_VELOCITY, NEWEST
+from .names import KnownNames
+from .states import State
+
+
+class MessageCollector(Collector):
+    """Collects the state of a robot. A message that cannot be used raises `Rejected`.
+
+    Parameters
+    ----------
+    model : Model
+        The base may be floating or planar (first joint below the universe); any other joint of
+        several degrees of freedom is a `ValueError`, as no message reports its state.
+    staleness, base
+        As for `Collector`.
+    notify : callable(str), optional
+        Called when the collected state is discarded.
+
+    Attributes
+    ----------
+    q, v : ndarray (nq,), (nv,)
+        The state, in the order of the model; overwritten by the next message.
+    tau : ndarray (nv,)
+        The efforts, in the order of the model; zero for a base, whose wrench is not reported.
+    constant : bool
+        Whether the state does not depend on messages: no joints, and no base with odometry.
+    collects_effort : bool
+        Whether states contain efforts, see `collect`.
+    unknown : tuple of str
+        Names that are not joints of the model, from the latest list of names that was new.
+    """
+
+    def __init__(self, model: Model, staleness: float, base: Base | None = None,
+                 notify: Callable[[str], object] | None = None) -> None:
+        super().__init__(Joints.of(model), staleness, base)
+        arrays = self._arrays
+        self.q, self.v, self.tau = arrays.q, arrays.v, arrays.tau
+        self.collects_effort = False
+        self.unknown: tuple[str, ...] = ()
+        self.constant = not len(self._live)
+        self._row_names = model.velocity_names
+        self._notify = notify or (lambda text: None)
+        self._flags = memoryview(self._scalars)         # far faster to read than an array
+        self._scalars[[mem.IS_COMPLETE, KNOWS_VELOCITY]] = self.constant
+        self._scalars[mem.END] = 1
+        self._clear_efforts()
+        arrays.layout, arrays.stamp, arrays.log_time, arrays.start, arrays.foreign = np.zeros(
+            (5, 1), np.int64)
+        arrays.counts, arrays.head = np.zeros((1, 3), np.int64), np.zeros(8, np.int64)
+        self._call = compiled(kernel.COLLECT)
+        self._clear_names()
+        self._layout = memoryview(arrays.layout)
+        self._make_room(32)
+
+    def _clear_names(self) -> None:
+        self._known = self._decoder = KnownNames()
+        self._arrays.layouts = self._arrays.entries = mem.TABLE
+        self._link()
+
+    def _link(self) -> None:
+        self._arrays.known, self._arrays.lists = self._known.strings, self._known.lists
+        self._scalars[mem.LISTS] = len(self._known.lists)
+        super()._link()
+
+    def _make_room(self, count: int) -> None:
+        """Have room for a message with so many numbers."""
+        if count > len(self._arrays.numbers):
+            self._arrays.numbers = np.zeros(2 * count)
+            self._arrays.bits = self._arrays.numbers.view(np.int64)
+            self._scalars[mem.CAPACITY] = 16 * count
+            self._link()
+
+    # -- the state
+
+    @property
+    def stamp(self) -> int:
+        """The newest stamp in the state, or NEVER [ns]."""
+        return self._flags[NEWEST]
+
+    @property
+    def complete(self) -> bool:
+        """False if the position of some joint is unknown or stale; q must not be used then."""
+        return bool(self._flags[mem.IS_COMPLETE])
+
+    @property
+    def velocity_known(self) -> bool:
+        """False if the velocity of some joint is unknown; v must not be used then."""
+        return bool(self._flags[KNOWS_VELOCITY])
+
+    @property
+    def effort_known(self) -> bool:
+        """False if the effort of some joint is unknown; tau must not be used then."""
+        return bool(self._flags[KNOWS_EFFORT])
+
+    @property
+    def staleness(self) -> float:
+        return self._flags[mem.ALLOWED] * 1e-9
+
+    @staleness.setter
+    def staleness(self, seconds: float) -> None:
+        self._scalars[mem.ALLOWED] = round(seconds * 1e9)
+
+    @property
+    def cutoff(self) -> float:
+        """Cutoff frequency of the low pass of the accelerations [Hz]; 0: no low pass.
+
+        For each coordinate, with h the time between its last two stamps::
+
+            difference = (v - v_before) / h
+            share = 1 - exp(-2 pi cutoff h)
+            acceleration = acceleration_before + share (difference - acceleration_before)
+
+        This is the response of a first-order low pass to a difference that is held for the time
+        h, for any interval between messages. A slowly varying signal is delayed by
+        h / 2 + h / (exp(2 pi cutoff h) - 1), about 1 / (2 pi cutoff). The filter starts with the
+        first difference. It restarts if a stamp goes back or is more than `staleness` after the
+        previous one. A coordinate whose stamp does not change keeps its acceleration.
+        """
+        return float(self._arrays.cutoff[0])
+
+    @cutoff.setter
+    def cutoff(self, frequency: float) -> None:
+        self._arrays.cutoff[0] = frequency
+
+    def collect(self, reads: Iterable[str]) -> None:
+        """Collect "effort" or "acceleration" from now on: efforts with the next message."""
+        if "effort" in reads and not self.collects_effort:
+            self.collects_effort = True
+            self._clear_efforts()
+        if "acceleration" in reads and not self._flags[mem.DIFFERENTIATES]:
+            self._scalars[mem.DIFFERENTIATES] = True
+            if self.velocity_known:
+                arrays = self._arrays
+                arrays.v_before[:], arrays.stamps_before[:] = arrays.v, arrays.stamps[arrays.slots]
+                arrays.has_acceleration[:] = arrays.stamps_before == NEVER
+                self._scalars[KNOWS_ACCELERATION] = arrays.has_acceleration.all()
+
+    def _clear_efforts(self) -> None:
+        """All are unknown; that of a base is zero, as no message reports its wrench."""
+        has_effort = self._arrays.has_effort
+        has_effort[:] = np.repeat(
+            [name not in self.names for name in self._joints.names], self._joints.nvs)
+        self._scalars[KNOWS_EFFORT] = has_effort.all()
+
+    def latest(self) -> State:
+        """Return the latest state; its arrays are overwritten by the next message."""
+        flags = self._flags
+        return State(
+            self.q, self.v, flags[NEWEST],
+            () if flags[KNOWS_VELOCITY] else self.missing_velocity(),
+            self.tau if self.collects_effort and flags[KNOWS_EFFORT] else None,
+            self._arrays.acceleration if flags[KNOWS_ACCELERATION] else None)
+
+    def behind(self, seconds: float) -> list[str]:
+        """Return the names of the joints that are more than this behind the newest [s]."""
+        return self._older(self.stamp - round(seconds * 1e9))
+
+    def missing_velocity(self) -> list[str]:
+        """Return the names of the joints whose velocity is unknown."""
+        return [self._joints.names[i] for i in np.flatnonzero(self._arrays.has_velocity == 0)]
+
+    def missing_effort(self) -> list[str]:
+        """Return the names of the joints whose effort is unknown."""
+        return [self._row_names[row] for row in np.flatnonzero(self._arrays.has_effort == 0)]
+
+    # -- messages
+
+    @property
+    def layout(self) -> int:
+        """A number for the list of names in the latest joint states."""
+        return self._layout[0]
+
+    def receive(self, data: bytes, now: Callable[[], int]) -> bool | None:
+        """Process a serialized sensor_msgs/JointState; returns and raises as `joint_states`.
+
+        Parameters
+        ----------
+        data : bytes
+        now : callable
+            Returns the stamp of a message that has none [ns].
+
+        Returns
+        -------
+        bool or None
+            None, without an effect, if the message has to be read by others and passed to
+            `joint_states`: unless it is plain little-endian CDR with names that are known.
+        """
+        outcome = self._call(data, self._address, NEVER) if data else UNREAD
+        if outcome == DUE:
+            return True
+        if outcome == UNREAD and len(data) > self._flags[mem.CAPACITY]:
+            self._make_room(len(data))
+            return self.receive(data, now)
+        if outcome == kernel.UNSTAMPED:
+            outcome = self._call(data, self._address, now())
+        return None if outcome == UNREAD else self._finish(outcome)
+
+    def joint_states(self, names: Sequence[str], position: Numbers,
+                     velocity: Numbers, effort: Numbers, stamp: int) -> bool:
+        """Process the fields of a sensor_msgs/JointState; the stamp is in ns.
+
+        Returns
+        -------
+        bool
+            Whether a state is complete and due.
+
+        Raises
+        ------
+        Rejected
+            No names, duplicate names, lengths that do not match, a value for a joint of the model
+            that is not finite or exceeds `LARGEST`, or a stamp slightly older than the last one.
+        """
+        names = tuple(names)
+        layout = self._known.get(names)
+        if layout is None:
+            if len(self._known.layouts) >= rules.MAX_LAYOUTS:
+                self._clear_names()
+            layout = self._known.add(names)
+            self._grow(layout + 1)
+            self._link()
+        return self._take(layout, stamp, position, velocity, effort)
+
+    def odometry(self, pose: Sequence[float], twist: Sequence[float], stamp: int) -> bool:
+        """Process the base's pose (x y z qx qy qz qw) in the world and twist in the base frame.
+
+        Returns and raises like `joint_states`; ignored if the base does not move.
+        """
+        return self.needs_odometry and self._take(-1, stamp, pose, twist, ())
+
+    def _take(self, layout: int, stamp: int, *fields: Numbers) -> bool:
+        """Process a message that is not serialized."""
+        counts = [len(field) for field in fields]
+        self._make_room(sum(counts))
+        arrays, start = self._arrays, 0
+        for field, count in zip(fields, counts):
+            arrays.numbers[start:start + count] = field
+            start += count
+        arrays.layout[0], arrays.stamp[0], arrays.counts[0] = layout, stamp, counts
+        return self._finish(self._run())
+
+    def _finish(self, outcome: int) -> bool:
+        """Whether a state is due; logs and raises what the compiled rules have noted."""
+        if outcome == kernel.NEW_NAMES:
+            outcome = self._run()
+        if outcome in (kernel.TAKEN, DUE):
+            return bool(outcome)
+        reason = int(self._arrays.faults[:, mem.NUMBER].argmax())
+        text = self._text(reason)
+        self._arrays.faults[:] = 0
+        if outcome == kernel.REJECTED:
+            raise Rejected(text)
+        self._notify(text)
+        return bool(outcome & DUE)
+
+    def _take_unknown(self, names: list[str]) -> None:
+        self.unknown = tuple(names)

@@ -1,0 +1,139 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Three ways to feed a collector: the fields of messages, their bytes, and blocks."""
+import struct
+from typing import NamedTuple
+
+import numpy as np
+
+from dyn_ros.states import memory as mem
+from dyn_ros.states.blocks import BlockCollector
+from dyn_ros.states.joint_states import Rejected
+from dyn_ros.states.messages import MessageCollector
+
+SECOND = 1_000_000_000
+NOW = 7 * SECOND            # the stamp of serialized messages without one
+
+
+class Messages(NamedTuple):
+    layout: np.ndarray
+    topic: np.ndarray
+    log_time: np.ndarray
+    stamp: np.ndarray
+    counts: np.ndarray
+    start: np.ndarray
+    numbers: np.ndarray
+    bad: int = 0
+
+
+class Decoder:
+    def __init__(self):
+        self.layouts, self.children, self.topics, self.problems = [], [""], ["/joint_states"], {}
+
+
+def packed(events, decoder, log_time=0):
+    """Messages of events: (names, position, velocity, effort, stamp) or (pose, twist, stamp)."""
+    layout, counts, stamps, start, numbers = [], [], [], [], []
+    for event in events:
+        start.append(len(numbers))
+        stamps.append(event[-1])
+        if len(event) == 3:
+            layout.append(-1)
+            counts.append((0, 0, 0))
+            numbers += [*event[0], *event[1]]
+            continue
+        names = tuple(event[0])
+        if names not in decoder.layouts:
+            decoder.layouts.append(names)
+        layout.append(decoder.layouts.index(names))
+        counts.append([len(values) for values in event[1:4]])
+        numbers += [x for values in event[1:4] for x in values]
+    times = log_time + np.arange(len(events), dtype=np.int64)
+    return Messages(np.array(layout, np.int32), np.zeros(len(events), np.int32), times,
+                    np.array(stamps, np.int64), np.array(counts, np.int32).reshape(-1, 3),
+                    np.array(start, np.int64), np.array(numbers, float))
+
+
+def serialized(names, position, velocity, effort, stamp, frame_id="base", order="<"):
+    """Joint states as plain CDR of either byte order."""
+    body = struct.pack(order + "iI", *divmod(stamp, SECOND))
+
+    def put(alignment, content):
+        nonlocal body
+        body += bytes(-len(body) % alignment) + content
+
+    def put_string(text):
+        content = text.encode() + b"\0"
+        put(4, struct.pack(order + "I", len(content)) + content)
+
+    put_string(frame_id)
+    put(4, struct.pack(order + "I", len(names)))
+    for name in names:
+        put_string(name)
+    for values in (position, velocity, effort):
+        put(4, struct.pack(order + "I", len(values)))
+        if len(values):
+            put(8, np.array(values, order + "f8").tobytes())
+    return (b"\0\1\0\0" if order == "<" else b"\0\0\0\0") + body
+
+
+class Bytes(MessageCollector):
+    """Receives the bytes of joint states; those that it could not read are counted."""
+
+    unread = 0
+
+    def joint_states(self, *fields):
+        due = self.receive(serialized(*fields), lambda: NOW)
+        if due is None:
+            self.unread += 1
+            due = super().joint_states(*fields)
+        return due
+
+
+class Blocks(BlockCollector):
+    """Takes each message as a block of its own, with the interface of the others."""
+
+    def __init__(self, model, staleness, base=None, notify=None):
+        super().__init__(model, staleness, base)
+        self._source, self._notify = Decoder(), notify or (lambda text: None)
+        self.q, self.v, self.tau = self._arrays.q, self._arrays.v, self._arrays.tau
+
+    @property
+    def stamp(self):
+        return int(self._scalars[mem.NEWEST])
+
+    @property
+    def complete(self):
+        return bool(self._scalars[mem.IS_COMPLETE])
+
+    @property
+    def velocity_known(self):
+        return bool(self._arrays.has_velocity.all())
+
+    @property
+    def effort_known(self):
+        return bool(self._arrays.has_effort.all())
+
+    missing_velocity = MessageCollector.missing_velocity
+
+    def collect(self, reads):
+        """Efforts are always collected."""
+
+    def joint_states(self, *event):
+        return self._one(event)
+
+    def odometry(self, *event):
+        return self._one(event)
+
+    def _one(self, event):
+        states = self.push(packed([event], self._source), self._source)
+        if self.resets:
+            self._notify(self.resets.example)
+            self.resets = None
+        for note in self.rejected.values():
+            self.rejected = {}
+            raise Rejected(note.example)
+        return len(states.stamp) > 0
+
+
+WAYS = {"fields": MessageCollector, "bytes": Bytes, "blocks": Blocks}
