@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..engine.kernel.types import Array, ArrayLike
 
@@ -57,8 +58,8 @@ def union(solids: Sequence[Solid]) -> Solid:
     volumes, coms, covariances = map(np.array, zip(*solids))
     weights = volumes / volumes.sum()
     com = weights @ coms
-    spread = np.einsum("i,ij,ik->jk", weights, coms - com, coms - com)
-    return Solid(float(volumes.sum()), com, np.tensordot(weights, covariances, 1) + spread)
+    about_com = covariances + np.einsum("ij,ik->ijk", coms - com, coms - com)
+    return Solid(float(volumes.sum()), com, np.einsum("i,ijk->jk", weights, about_com))
 
 
 def solid_of_triangles(triangles: Array) -> Solid:
@@ -102,7 +103,7 @@ def sphere(radius: float) -> tuple[Array, Solid]:
                                   radius ** 2 / 5.0 * np.eye(3))
 
 
-def _circle():
+def _circle() -> Array:
     angles = np.linspace(0.0, 2.0 * math.pi, _ROUND, endpoint=False)
     return np.c_[np.cos(angles), np.sin(angles)]
 
@@ -125,14 +126,14 @@ class Hull:
 
     def __init__(self, points: ArrayLike):
         self.points: Array = np.asarray(points, float).reshape(-1, 3)
-        self.triangles: Array = np.empty((0, 3), int)
+        self.triangles: NDArray[np.int_] = np.empty((0, 3), int)
         if _thick(self.points):
             self._enclose()
         self.solid = solid_of_triangles(self.points[self.triangles])
         center = self.solid.com if len(self.triangles) else self.points.mean(axis=0)
         self.radius = float(np.linalg.norm(self.points - center, axis=1).max())
 
-    def _enclose(self):
+    def _enclose(self) -> None:
         from scipy.spatial import ConvexHull, QhullError
         try:
             hull = ConvexHull(self.points)
@@ -164,9 +165,9 @@ class Hull:
         return distance if distance > _ROUNDING * size else 0.0
 
 
-def _thick(points):
+def _thick(points: Array) -> bool:
     """Whether the points are not in a plane."""
     if len(points) < 4:
         return False
     spread = np.linalg.svd(points - points.mean(axis=0), compute_uv=False)
-    return spread[2] > _FLAT * spread[0]
+    return bool(spread[2] > _FLAT * spread[0])

@@ -110,6 +110,10 @@ class Blocks(BlockCollector):
     def velocity_known(self):
         return bool(self._arrays.has_velocity.all())
 
+    @property
+    def effort_known(self):
+        return bool(self._arrays.has_effort.all())
+
     missing_velocity = MessageCollector.missing_velocity
 
     def collect(self, reads):

@@ -324,12 +324,27 @@ def test_the_norm_of_a_quaternion_may_be_off_by_a_thousandth(make, floating, sig
     assert collector.stamp == SECOND
 
 
-def test_numbers_near_the_largest_double_are_rejected_without_a_warning(collector, arm, recwarn):
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("huge", [1e13, 1e155, 1e308, -1.7e308])
+@pytest.mark.parametrize("all_of_them", [False, True])
+def test_numbers_near_the_largest_are_rejected_without_a_warning(
+        make, arm, floating, huge, all_of_them):
     names = list(arm.joint_names)
-    with pytest.raises(Rejected, match="position is too large: shoulder_yaw = 1.7e\\+308"):
-        collector.joint_states(names, [1.7e308] * 7, [1.7e308] * 7, [1.7e308] * 7, SECOND)
-    assert collector.joint_states(names, [0.0] * 7, [0.0] * 7, [1.7e308] * 7, SECOND)
-    assert not recwarn.list
+    bad = [huge] * len(names) if all_of_them else [huge, *[0.0] * (len(names) - 1)]
+    zeros = [0.0] * len(names)
+    collector = make(arm, 0.5)
+    collector.collect(["effort", "acceleration"])
+    for position, velocity in ((bad, zeros), (zeros, bad), (bad, [])):
+        with pytest.raises(Rejected, match="too large|expected|at most"):
+            collector.joint_states(names, position, velocity, [], SECOND)
+    assert collector.joint_states(names, zeros, zeros, bad, SECOND)     # an effort is unknown then
+    assert not collector.effort_known
+    based = make(floating, 0.5)
+    for pose, twist in (((huge, *UPRIGHT[1:]), TWIST), ((*UPRIGHT[:3], huge, *UPRIGHT[4:]), TWIST),
+                        ((*UPRIGHT[:3], *[huge] * 4), TWIST), (UPRIGHT, (huge, *TWIST[1:])),
+                        (UPRIGHT, [huge] * 6)):
+        with pytest.raises(Rejected):
+            based.odometry(pose, twist, SECOND)
 
 
 def test_stamps_may_be_negative(collector, arm):

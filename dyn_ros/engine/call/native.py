@@ -17,39 +17,11 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import NativeValue, intrinsic, models, register_model, unbox
 
+from ..kernel import lanes as la
+from ..kernel import layout as ly
 from ..kernel.compiler import JIT, kernel
 from ..kernel.fields import EMPTY, MAX_CONSTRAINTS
 from ..kernel.joints import compute_sines
-from ..kernel.lanes import (
-    LANES,
-    all_above,
-    clear_tile_past_caches,
-    finish_stores,
-    floats_at,
-    gather_tile,
-    integers_at,
-    lanes_at,
-    load,
-    load_lane,
-    load_simd,
-    scatter_tile,
-    scatter_tile_past_caches,
-    store,
-    store_lane,
-    store_simd,
-)
-from ..kernel.layout import (
-    HAS_INPUT,
-    NCONSTRAINTS,
-    NUNIT,
-    OPTION,
-    STATUS,
-    UNIT_LIST,
-    KernelArgs,
-    nconstraints,
-    offset,
-    size,
-)
 from ..kernel.lie import UNIT_TOLERANCE
 
 REJECTED = -1
@@ -135,49 +107,50 @@ if JIT and not READS_OBJECTS:
 @kernel
 def _copy_input(known, r, address, field, width, heads):
     """Copy one input into the workspace; return False if Python must handle it."""
-    store(r.table, HAS_INPUT + field, 0)
-    if address == load(known, _NONE):
+    la.store(r.table, ly.HAS_INPUT + field, 0)
+    if address == la.load(known, _NONE):
         return True
-    head = integers_at(address)
-    if (load(head, _TYPE) != load(known, _NDARRAY) or load(head, _DTYPE) != load(known, _FLOAT64)
-            or load(head, _ARRAY_FLAGS) & _CONTIGUOUS_ALIGNED != _CONTIGUOUS_ALIGNED):
+    head = la.integers_at(address)
+    if (la.load(head, _TYPE) != la.load(known, _NDARRAY)
+        or la.load(head, _DTYPE) != la.load(known, _FLOAT64)
+        or la.load(head, _ARRAY_FLAGS) & _CONTIGUOUS_ALIGNED != _CONTIGUOUS_ALIGNED):
         return False
-    count = size(r, field)
-    ndim = load(head, _NDIM) & 0xFFFFFFFF
-    shape = integers_at(load(head, _SHAPE))
+    count = ly.size(r, field)
+    ndim = la.load(head, _NDIM) & 0xFFFFFFFF
+    shape = la.integers_at(la.load(head, _SHAPE))
     if heads > 0:
-        if ndim != 1 + (heads > 1) or (heads > 1 and load(shape, 0) != heads):
+        if ndim != 1 + (heads > 1) or (heads > 1 and la.load(shape, 0) != heads):
             return False
-        length = load(shape, ndim - 1)
-        if length > MAX_CONSTRAINTS or (nconstraints(r) >= 0 and length != nconstraints(r)):
+        length = la.load(shape, ndim - 1)
+        if length > MAX_CONSTRAINTS or (ly.nconstraints(r) >= 0 and length != ly.nconstraints(r)):
             return False
-        store(r.table, NCONSTRAINTS, length)
+        la.store(r.table, ly.NCONSTRAINTS, length)
         count = heads * length
     elif width > 0:
-        if ndim != 2 or load(shape, 0) * width != count or load(shape, 1) != width:
+        if ndim != 2 or la.load(shape, 0) * width != count or la.load(shape, 1) != width:
             return False
-    elif ndim != 1 or load(shape, 0) != count:
+    elif ndim != 1 or la.load(shape, 0) != count:
         return False
-    source, start = floats_at(load(head, _DATA)), offset(r, field)
-    for k in range(0, count, LANES):
-        x = load_simd(source, k, count - k)
-        if not (all_above(math.inf, x) and all_above(x, -math.inf)):
+    source, start = la.floats_at(la.load(head, _DATA)), ly.offset(r, field)
+    for k in range(0, count, la.LANES):
+        x = la.load_simd(source, k, count - k)
+        if not (la.all_above(math.inf, x) and la.all_above(x, -math.inf)):
             return False
-        store_simd(r.work, start + k, count - k, x)
-    store(r.table, HAS_INPUT + field, 1)
+        la.store_simd(r.work, start + k, count - k, x)
+    la.store(r.table, ly.HAS_INPUT + field, 1)
     return True
 
 
 @kernel
 def _quaternions_are_unit(r, field):
     """Whether every quaternion in a field like q is unit, in every lane."""
-    start = offset(r, field)
-    for n in range(load(r.ints, NUNIT)):
-        k = start + load(r.ints, load(r.ints, UNIT_LIST) + n)
-        x, y, z, w = (load(r.work, k), load(r.work, k + 1), load(r.work, k + 2),
-                      load(r.work, k + 3))
+    start = ly.offset(r, field)
+    for n in range(la.load(r.ints, ly.NUNIT)):
+        k = start + la.load(r.ints, la.load(r.ints, ly.UNIT_LIST) + n)
+        x, y, z, w = (la.load(r.work, k), la.load(r.work, k + 1), la.load(r.work, k + 2),
+                      la.load(r.work, k + 3))
         e = x * x + y * y + z * z + w * w - 1.0
-        if not all_above(UNIT_TOLERANCE * UNIT_TOLERANCE, e * e):
+        if not la.all_above(UNIT_TOLERANCE * UNIT_TOLERANCE, e * e):
             return False
     return True
 
@@ -186,8 +159,8 @@ def _quaternions_are_unit(r, field):
 def _is_finite(r, start, count):
     """Whether the numbers in a part of the workspace are finite, in every lane."""
     for k in range(start, start + count):
-        x = load(r.work, k)
-        if not (all_above(math.inf, x) and all_above(x, -math.inf)):
+        x = la.load(r.work, k)
+        if not (la.all_above(math.inf, x) and la.all_above(x, -math.inf)):
             return False
     return True
 
@@ -196,41 +169,41 @@ def _is_finite(r, start, count):
 def _gather(source, first, count, r, start):
     """Load rows of a batch into the lanes, repeating the last row if necessary."""
     columns = source.shape[1]
-    if count == LANES and columns >= LANES:
-        for k in range(0, columns - LANES, LANES):
-            gather_tile(source, first, k, r.work, start + k)
-        gather_tile(source, first, columns - LANES, r.work, start + columns - LANES)
+    if count == la.LANES and columns >= la.LANES:
+        for k in range(0, columns - la.LANES, la.LANES):
+            la.gather_tile(source, first, k, r.work, start + k)
+        la.gather_tile(source, first, columns - la.LANES, r.work, start + columns - la.LANES)
         return
-    for lane in range(LANES):
+    for lane in range(la.LANES):
         for k in range(columns):
-            store_lane(r.work, start + k, lane, source[first + min(lane, count - 1), k])
+            la.store_lane(r.work, start + k, lane, source[first + min(lane, count - 1), k])
 
 
 @kernel
 def _scatter(r, tiles, target, first, count, past_caches):
     """Store the lanes in rows of a batch, including padding."""
     columns = target.shape[1]
-    if count < LANES or columns < LANES:
+    if count < la.LANES or columns < la.LANES:
         for n in range(len(tiles)):
-            start = max(min(LANES * n, columns - LANES), 0)
+            start = max(min(la.LANES * n, columns - la.LANES), 0)
             for lane in range(count):
-                for k in range(min(LANES, columns)):
-                    target[first + lane, start + k] = load_lane(r.work, tiles[n] + k, lane)
-    elif past_caches and columns % LANES == 0 and target.ctypes.data % (8 * LANES) == 0:
+                for k in range(min(la.LANES, columns)):
+                    target[first + lane, start + k] = la.load_lane(r.work, tiles[n] + k, lane)
+    elif past_caches and columns % la.LANES == 0 and target.ctypes.data % (8 * la.LANES) == 0:
         for n in range(len(tiles)):
-            if tiles[n] == offset(r, EMPTY):
-                clear_tile_past_caches(target, first, LANES * n)
+            if tiles[n] == ly.offset(r, EMPTY):
+                la.clear_tile_past_caches(target, first, la.LANES * n)
             else:
-                scatter_tile_past_caches(r.work, tiles[n], target, first, LANES * n)
+                la.scatter_tile_past_caches(r.work, tiles[n], target, first, la.LANES * n)
     else:
         for n in range(len(tiles)):
-            scatter_tile(r.work, tiles[n], target, first, min(LANES * n, columns - LANES))
+            la.scatter_tile(r.work, tiles[n], target, first, min(la.LANES * n, columns - la.LANES))
 
 
 @kernel
 def _set_options(r, selector, options, shifts, masks):
     for n in range(len(options)):
-        store(r.table, OPTION + options[n], (selector >> shifts[n]) & masks[n])
+        la.store(r.table, ly.OPTION + options[n], (selector >> shifts[n]) & masks[n])
 
 
 # --- the calls of an algorithm
@@ -266,38 +239,41 @@ def for_objects(run, inputs, optional, options):
     is_required = tuple(f not in optional for f in fields)
 
     def call(address, model, selector, things):
-        known = integers_at(address)
-        r = KernelArgs(integers_at(load(known, _INTS)), integers_at(load(known, _TABLE)),
-                       floats_at(load(known, _FLOATS)), floats_at(load(known, _WORK)))
-        if (load(integers_at(load(known, _OWNER)), 0) != _thread_identifier()
-                or _address_of(model) != load(known, _MODEL)):
+        known = la.integers_at(address)
+        r = ly.KernelArgs(
+            la.integers_at(la.load(known, _INTS)), la.integers_at(la.load(known, _TABLE)),
+            la.floats_at(la.load(known, _FLOATS)), la.floats_at(la.load(known, _WORK)))
+        if (la.load(la.integers_at(la.load(known, _OWNER)), 0) != _thread_identifier()
+            or _address_of(model) != la.load(known, _MODEL)):
             return REJECTED
-        store(r.table, STATUS, 0)
-        store(r.table, NCONSTRAINTS, -1)
+        la.store(r.table, ly.STATUS, 0)
+        la.store(r.table, ly.NCONSTRAINTS, -1)
         _set_options(r, selector, chosen, shifts, masks)
-        items = integers_at(_address_of(things))
+        items = la.integers_at(_address_of(things))
         for n in range(len(fields)):
-            if not _copy_input(known, r, load(items, _ITEMS + n), fields[n], widths[n], heads[n]):
+            if not _copy_input(known, r, la.load(items, _ITEMS + n), fields[n], widths[n],
+                               heads[n]):
                 return REJECTED
-            if is_required[n] and load(r.table, HAS_INPUT + fields[n]) == 0:
+            if is_required[n] and la.load(r.table, ly.HAS_INPUT + fields[n]) == 0:
                 return REJECTED
             if configurations[n] and not _quaternions_are_unit(r, fields[n]):
                 return REJECTED
         compute_sines(r)
         run(r)
-        return load(r.table, STATUS)
+        return la.load(r.table, ly.STATUS)
     return call
 
 
 def for_workspace(run):
     """The call for one state whose inputs are already in the workspace: (links)."""
     def call(address):
-        known = integers_at(address)
-        r = KernelArgs(integers_at(load(known, _INTS)), integers_at(load(known, _TABLE)),
-                       floats_at(load(known, _FLOATS)), floats_at(load(known, _WORK)))
+        known = la.integers_at(address)
+        r = ly.KernelArgs(
+            la.integers_at(la.load(known, _INTS)), la.integers_at(la.load(known, _TABLE)),
+            la.floats_at(la.load(known, _FLOATS)), la.floats_at(la.load(known, _WORK)))
         compute_sines(r)
         run(r)
-        return load(r.table, STATUS)
+        return la.load(r.table, ly.STATUS)
     return call
 
 
@@ -308,32 +284,33 @@ def for_batch(run, inputs, options):
     heads = tuple(_heads(f) for f in fields)
 
     def call(ints, table, floats, work, selector, arrays, tiles, outputs, start, stop):
-        r = KernelArgs(integers_at(ints), integers_at(table), floats_at(floats), lanes_at(work))
-        store(r.table, STATUS, 0)
-        store(r.table, NCONSTRAINTS, 0)
+        r = ly.KernelArgs(la.integers_at(ints), la.integers_at(table), la.floats_at(floats),
+                          la.lanes_at(work))
+        la.store(r.table, ly.STATUS, 0)
+        la.store(r.table, ly.NCONSTRAINTS, 0)
         _set_options(r, selector, chosen, shifts, masks)
         for n in range(len(arrays)):
-            store(r.table, HAS_INPUT + fields[n], arrays[n].shape[1] > 0)
+            la.store(r.table, ly.HAS_INPUT + fields[n], arrays[n].shape[1] > 0)
             if heads[n] > 0 and arrays[n].shape[1] > 0:
-                store(r.table, NCONSTRAINTS, arrays[n].shape[1] // heads[n])
+                la.store(r.table, ly.NCONSTRAINTS, arrays[n].shape[1] // heads[n])
         total = 0
         for n in range(len(outputs)):
             total += outputs[n].size
         past_caches = total >= _PAST_CACHES
-        for first in range(start, stop, LANES):
-            count = min(LANES, stop - first)
+        for first in range(start, stop, la.LANES):
+            count = min(la.LANES, stop - first)
             for n in range(len(arrays)):
                 columns = arrays[n].shape[1]
                 if columns > 0:
-                    _gather(arrays[n], first, count, r, offset(r, fields[n]))
-                    if not _is_finite(r, offset(r, fields[n]), columns) or (
-                            configurations[n] and not _quaternions_are_unit(r, fields[n])):
+                    _gather(arrays[n], first, count, r, ly.offset(r, fields[n]))
+                    if not _is_finite(r, ly.offset(r, fields[n]), columns) or (
+                        configurations[n] and not _quaternions_are_unit(r, fields[n])):
                         return REJECTED
             run(r)
             for n in range(len(outputs)):
                 _scatter(r, tiles[n], outputs[n], first, count, past_caches)
-        finish_stores()
-        return load(r.table, STATUS)
+        la.finish_stores()
+        return la.load(r.table, ly.STATUS)
     return call
 
 

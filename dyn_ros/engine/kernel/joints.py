@@ -5,62 +5,11 @@
 S has a few columns: the axis for a revolute or prismatic joint, unit motions for a planar,
 spherical or floating one. Textbook formulas in S apply to all types: S x, S' f, and single columns.
 """
-from .algebra import (
-    SE3,
-    Motion,
-    add,
-    constant3,
-    constant9,
-    cross,
-    dot,
-    lift3,
-    lift9,
-    load3,
-    motion_add,
-    motion_cross,
-    product,
-    quaternion_rotation,
-    rotate,
-    scale,
-    zero3,
-)
+from . import algebra as al
+from . import lanes as la
+from . import layout as ly
 from .compiler import kernel
 from .fields import Q, field
-from .lanes import (
-    constant,
-    holds_lanes,
-    lift,
-    load,
-    load_simd,
-    simd_width,
-    sincos,
-    store,
-    store_simd,
-)
-from .layout import (
-    FLOATING,
-    PLACE,
-    PLACE_COS,
-    PLACE_SIN,
-    PLANAR,
-    PRISMATIC,
-    RATIO,
-    REVOLUTE,
-    SHIFT,
-    SLIDE,
-    TRANSLATION,
-    UNITS,
-    UNITS_OF_KIND,
-    axis,
-    constants,
-    idx_q,
-    idx_v,
-    increase,
-    kind,
-    njoints,
-    offset,
-    ratio,
-)
 
 SINE = field("_sine", ("rows",))
 COSINE = field("_cosine", ("rows",))
@@ -69,21 +18,21 @@ COSINE = field("_cosine", ("rows",))
 @kernel
 def displacement(r, i, x):
     """Angle or displacement of joint i with coordinate x; differs from x for a mimic joint."""
-    row = constants(i)
-    return constant(r.floats, row + RATIO) * x + constant(r.floats, row + SHIFT)
+    row = ly.constants(i)
+    return la.constant(r.floats, row + ly.RATIO) * x + la.constant(r.floats, row + ly.SHIFT)
 
 
 @kernel
 def compute_sines(r):
     """Sines and cosines for ``joint_placement`` for one state, several joints at a time."""
-    n, s, c = njoints(r), offset(r, SINE), offset(r, COSINE)
+    n, s, c = ly.njoints(r), ly.offset(r, SINE), ly.offset(r, COSINE)
     for i in range(1, n + 1):
-        x = load(r.work, offset(r, Q) + idx_q(r, i))
-        store(r.work, c + i, displacement(r, i, x))
-    for i in range(1, n + 1, simd_width(r.work)):
-        sine, cosine = sincos(load_simd(r.work, c + i, n + 1 - i))
-        store_simd(r.work, s + i, n + 1 - i, sine)
-        store_simd(r.work, c + i, n + 1 - i, cosine)
+        x = la.load(r.work, ly.offset(r, Q) + ly.idx_q(r, i))
+        la.store(r.work, c + i, displacement(r, i, x))
+    for i in range(1, n + 1, la.simd_width(r.work)):
+        sine, cosine = la.sincos(la.load_simd(r.work, c + i, n + 1 - i))
+        la.store_simd(r.work, s + i, n + 1 - i, sine)
+        la.store_simd(r.work, c + i, n + 1 - i, cosine)
 
 
 @kernel
@@ -93,16 +42,16 @@ def sine_and_cosine(r, i, x):
     For one state, ``compute_sines`` has computed them; for a batch, they are computed here for
     eight states at a time.
     """
-    if holds_lanes(r.work):
-        return sincos(displacement(r, i, x))
-    return load(r.work, offset(r, SINE) + i), load(r.work, offset(r, COSINE) + i)
+    if la.holds_lanes(r.work):
+        return la.sincos(displacement(r, i, x))
+    return la.load(r.work, ly.offset(r, SINE) + i), la.load(r.work, ly.offset(r, COSINE) + i)
 
 
 @kernel
 def load_rotation(r, n):
     """Rotation of the quaternion at offset n."""
-    return quaternion_rotation(load(r.work, n), load(r.work, n + 1), load(r.work, n + 2),
-                               load(r.work, n + 3))
+    return al.quaternion_rotation(la.load(r.work, n), la.load(r.work, n + 1),
+                                  la.load(r.work, n + 2), la.load(r.work, n + 3))
 
 
 @kernel
@@ -112,53 +61,53 @@ def revolute_placement(r, i):
     The rotation about an axis u after a constant rotation P is P uu' + sin P [u]
     + cos P (1 - uu') (Rodrigues' formula); its three matrices are constants of the model.
     """
-    row = constants(i)
-    P = constant9(r.floats, row + PLACE)
-    S = constant9(r.floats, row + PLACE_SIN)
-    C = constant9(r.floats, row + PLACE_COS)
-    x = load(r.work, offset(r, Q) + idx_q(r, i))
+    row = ly.constants(i)
+    P = al.constant9(r.floats, row + ly.PLACE)
+    S = al.constant9(r.floats, row + ly.PLACE_SIN)
+    C = al.constant9(r.floats, row + ly.PLACE_COS)
+    x = la.load(r.work, ly.offset(r, Q) + ly.idx_q(r, i))
     s, c = sine_and_cosine(r, i, x)
-    return SE3((P[0] + s * S[0] + c * C[0], P[1] + s * S[1] + c * C[1],
-                P[2] + s * S[2] + c * C[2], P[3] + s * S[3] + c * C[3],
-                P[4] + s * S[4] + c * C[4], P[5] + s * S[5] + c * C[5],
-                P[6] + s * S[6] + c * C[6], P[7] + s * S[7] + c * C[7],
-                P[8] + s * S[8] + c * C[8]), lift3(constant3(r.floats, row + TRANSLATION), x))
+    return al.SE3((P[0] + s * S[0] + c * C[0], P[1] + s * S[1] + c * C[1], P[2] + s * S[2] + c
+                   * C[2], P[3] + s * S[3] + c * C[3], P[4] + s * S[4] + c * C[4], P[5] + s * S[5]
+                   + c * C[5], P[6] + s * S[6] + c * C[6], P[7] + s * S[7] + c * C[7], P[8] + s
+                   * S[8] + c * C[8]), al.lift3(al.constant3(r.floats, row + ly.TRANSLATION), x))
 
 
 @kernel
 def prismatic_placement(r, i):
     """Pose of a prismatic joint."""
-    row = constants(i)
-    x = load(r.work, offset(r, Q) + idx_q(r, i))
-    t = scale(displacement(r, i, x), constant3(r.floats, row + SLIDE))
-    return SE3(lift9(constant9(r.floats, row + PLACE), x),
-               add(constant3(r.floats, row + TRANSLATION), t))
+    row = ly.constants(i)
+    x = la.load(r.work, ly.offset(r, Q) + ly.idx_q(r, i))
+    t = al.scale(displacement(r, i, x), al.constant3(r.floats, row + ly.SLIDE))
+    return al.SE3(al.lift9(al.constant9(r.floats, row + ly.PLACE), x),
+                  al.add(al.constant3(r.floats, row + ly.TRANSLATION), t))
 
 
 @kernel
 def multi_dof_placement(r, i):
     """Pose of a planar, spherical or floating joint."""
-    row, k, n = constants(i), kind(r, i), offset(r, Q) + idx_q(r, i)
-    x = load(r.work, n)
-    zero, one = lift(0.0, x), lift(1.0, x)
-    if k == PLANAR:
-        s, c = sincos(load(r.work, n + 2))
-        R, t = (c, -s, zero, s, c, zero, zero, zero, one), (x, load(r.work, n + 1), zero)
-    elif k == FLOATING:
-        R, t = load_rotation(r, n + 3), load3(r.work, n)
+    row, k, n = ly.constants(i), ly.kind(r, i), ly.offset(r, Q) + ly.idx_q(r, i)
+    x = la.load(r.work, n)
+    zero, one = la.lift(0.0, x), la.lift(1.0, x)
+    if k == ly.PLANAR:
+        s, c = la.sincos(la.load(r.work, n + 2))
+        R, t = (c, -s, zero, s, c, zero, zero, zero, one), (x, la.load(r.work, n + 1), zero)
+    elif k == ly.FLOATING:
+        R, t = load_rotation(r, n + 3), al.load3(r.work, n)
     else:
         R, t = load_rotation(r, n), (zero, zero, zero)
-    P = constant9(r.floats, row + PLACE)
-    return SE3(product(P, R), add(constant3(r.floats, row + TRANSLATION), rotate(P, t)))
+    P = al.constant9(r.floats, row + ly.PLACE)
+    return al.SE3(al.product(P, R),
+                  al.add(al.constant3(r.floats, row + ly.TRANSLATION), al.rotate(P, t)))
 
 
 @kernel
 def joint_placement(r, i):
     """Pose of the frame of joint i in its parent's frame."""
-    k = kind(r, i)
-    if k == REVOLUTE:
+    k = ly.kind(r, i)
+    if k == ly.REVOLUTE:
         return revolute_placement(r, i)
-    if k == PRISMATIC:
+    if k == ly.PRISMATIC:
         return prismatic_placement(r, i)
     return multi_dof_placement(r, i)
 
@@ -166,75 +115,75 @@ def joint_placement(r, i):
 @kernel
 def multi_dof_subspace_times(r, i, n):
     """S x of a planar, spherical or floating joint, with x at offset n."""
-    x = load3(r.work, n)
-    if kind(r, i) == FLOATING:
-        return Motion(x, load3(r.work, n + 3))
-    zero = zero3(x[0])
-    if kind(r, i) == PLANAR:
-        return Motion((x[0], x[1], zero[0]), (zero[0], zero[0], x[2]))
-    return Motion(zero, x)
+    x = al.load3(r.work, n)
+    if ly.kind(r, i) == ly.FLOATING:
+        return al.Motion(x, al.load3(r.work, n + 3))
+    zero = al.zero3(x[0])
+    if ly.kind(r, i) == ly.PLANAR:
+        return al.Motion((x[0], x[1], zero[0]), (zero[0], zero[0], x[2]))
+    return al.Motion(zero, x)
 
 
 @kernel
 def add_subspace_times(r, i, m, x):
     """m + S x, with x the offset of a field with nv numbers."""
-    n = x + idx_v(r, i)
-    k = kind(r, i)
-    if k == REVOLUTE:
-        u = scale(ratio(r, i) * load(r.work, n), axis(r, i))
-        return Motion(m.linear, add(m.angular, u))
-    if k == PRISMATIC:
-        u = scale(ratio(r, i) * load(r.work, n), axis(r, i))
-        return Motion(add(m.linear, u), m.angular)
-    return motion_add(m, multi_dof_subspace_times(r, i, n))
+    n = x + ly.idx_v(r, i)
+    k = ly.kind(r, i)
+    if k == ly.REVOLUTE:
+        u = al.scale(ly.ratio(r, i) * la.load(r.work, n), ly.axis(r, i))
+        return al.Motion(m.linear, al.add(m.angular, u))
+    if k == ly.PRISMATIC:
+        u = al.scale(ly.ratio(r, i) * la.load(r.work, n), ly.axis(r, i))
+        return al.Motion(al.add(m.linear, u), m.angular)
+    return al.motion_add(m, multi_dof_subspace_times(r, i, n))
 
 
 @kernel
 def cross_subspace_times(r, i, v, x):
     """v x (S x), with x the offset of a field with nv numbers."""
-    n = x + idx_v(r, i)
-    k = kind(r, i)
-    if k == REVOLUTE:
-        u = scale(ratio(r, i) * load(r.work, n), axis(r, i))
-        return Motion(cross(v.linear, u), cross(v.angular, u))
-    if k == PRISMATIC:
-        u = scale(ratio(r, i) * load(r.work, n), axis(r, i))
-        return Motion(cross(v.angular, u), zero3(v.angular[0]))
-    return motion_cross(v, multi_dof_subspace_times(r, i, n))
+    n = x + ly.idx_v(r, i)
+    k = ly.kind(r, i)
+    if k == ly.REVOLUTE:
+        u = al.scale(ly.ratio(r, i) * la.load(r.work, n), ly.axis(r, i))
+        return al.Motion(al.cross(v.linear, u), al.cross(v.angular, u))
+    if k == ly.PRISMATIC:
+        u = al.scale(ly.ratio(r, i) * la.load(r.work, n), ly.axis(r, i))
+        return al.Motion(al.cross(v.angular, u), al.zero3(v.angular[0]))
+    return al.motion_cross(v, multi_dof_subspace_times(r, i, n))
 
 
 @kernel
 def add_subspace_transpose_times(r, i, f, x, step):
     """x += S' f for the nv numbers at offset x with stride ``step``."""
-    n = x + step * idx_v(r, i)
-    k = kind(r, i)
-    if k == REVOLUTE:
-        u = axis(r, i)
-        increase(r.work, n, ratio(r, i) * dot(u, f.angular))
-    elif k == PRISMATIC:
-        u = axis(r, i)
-        increase(r.work, n, ratio(r, i) * dot(u, f.linear))
-    elif k == PLANAR:
-        increase(r.work, n, f.linear[0])
-        increase(r.work, n + step, f.linear[1])
-        increase(r.work, n + 2 * step, f.angular[2])
+    n = x + step * ly.idx_v(r, i)
+    k = ly.kind(r, i)
+    if k == ly.REVOLUTE:
+        u = ly.axis(r, i)
+        ly.increase(r.work, n, ly.ratio(r, i) * al.dot(u, f.angular))
+    elif k == ly.PRISMATIC:
+        u = ly.axis(r, i)
+        ly.increase(r.work, n, ly.ratio(r, i) * al.dot(u, f.linear))
+    elif k == ly.PLANAR:
+        ly.increase(r.work, n, f.linear[0])
+        ly.increase(r.work, n + step, f.linear[1])
+        ly.increase(r.work, n + 2 * step, f.angular[2])
     else:
-        if k == FLOATING:
+        if k == ly.FLOATING:
             for c in range(3):
-                increase(r.work, n + c * step, f.linear[c])
+                ly.increase(r.work, n + c * step, f.linear[c])
             n = n + 3 * step
         for c in range(3):
-            increase(r.work, n + c * step, f.angular[c])
+            ly.increase(r.work, n + c * step, f.angular[c])
 
 
 @kernel
 def column(r, i, c):
     """Column c of S, in plain floats, without the multiplier of a mimic joint."""
-    k = kind(r, i)
+    k = ly.kind(r, i)
     zero = (0.0, 0.0, 0.0)
-    if k == REVOLUTE:
-        return Motion(zero, axis(r, i))
-    if k == PRISMATIC:
-        return Motion(axis(r, i), zero)
-    unit = UNITS + 6 * (UNITS_OF_KIND * (k - PLANAR) + c)
-    return Motion(constant3(r.floats, unit), constant3(r.floats, unit + 3))
+    if k == ly.REVOLUTE:
+        return al.Motion(zero, ly.axis(r, i))
+    if k == ly.PRISMATIC:
+        return al.Motion(ly.axis(r, i), zero)
+    unit = ly.UNITS + 6 * (ly.UNITS_OF_KIND * (k - ly.PLANAR) + c)
+    return al.Motion(al.constant3(r.floats, unit), al.constant3(r.floats, unit + 3))

@@ -3,6 +3,8 @@
 """The configuration space: integration, difference, their derivatives, and interpolation."""
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..kernel import lie
@@ -14,7 +16,7 @@ from .structure import Structure
 _UNLIMITED = 1e4                     # rad, m: larger limits are regarded as unlimited
 
 
-def _together(model, **arguments):
+def _together(model: Structure, **arguments: Any) -> list[Array]:
     """Check the arguments; return them with a common leading axis, or without one."""
     arrays = {name: as_array(model, name, axes, value)
               for name, (axes, value) in arguments.items()}
@@ -27,6 +29,13 @@ def _together(model, **arguments):
     lead = (next(iter(sizes.values())),) if sizes else ()
     return [np.broadcast_to(array, lead + array.shape[batched:])
             for array, batched in arrays.values()]
+
+
+def _finite(model: Structure, q: ArrayLike) -> Array:
+    """Check a configuration, but not its quaternions; return a copy."""
+    array, _ = as_array(model, "q", ("nq",), q)
+    require_finite(model, "q", ("nq",), array)
+    return np.array(array)
 
 
 def _identities(model, v):
@@ -212,9 +221,7 @@ class ConfigurationSpace(Structure):
             An invalid argument, or a quaternion of zeros; names it, the expected and the actual
             value.
         """
-        q, _ = as_array(self, "q", ("nq",), q)
-        require_finite(self, "q", ("nq",), q)
-        q = q.copy()
+        q = _finite(self, q)
         for k in self._unit_quaternions:
             x = q[..., k:k + 4]
             largest = np.abs(x).max(-1, keepdims=True)      # no underflow or overflow of the norm
@@ -241,13 +248,12 @@ class ConfigurationSpace(Structure):
         ValueError
             An invalid argument; names it, the expected and the actual value.
         """
-        q, _ = as_array(self, "q", ("nq",), q)
-        require_finite(self, "q", ("nq",), q)
+        q = _finite(self, q)
         tolerance = finite_array("tolerance", tolerance, ())
         if tolerance <= 0.0:
             raise ValueError(f"tolerance: expected a number above 0, got {tolerance:g}; it applies "
                              "to the squared lengths of quaternions")
-        unit = np.ones(q.shape[:-1], bool)
+        unit = np.ones(q.shape[:-1], np.bool_)
         with np.errstate(over="ignore"):
             for k in self._unit_quaternions:
                 unit &= np.abs(np.sum(q[..., k:k + 4] ** 2, -1) - 1.0) < tolerance
@@ -274,13 +280,13 @@ class ConfigurationSpace(Structure):
         step = self.difference(q0, q1)
         expected = "u: expected a finite number, or one for each state of a batch"
         try:
-            u = np.asarray(u, dtype=float)
+            fraction = np.asarray(u, dtype=np.float64)
         except (TypeError, ValueError):
             raise ValueError(f"{expected}, got {u!r:.80}") from None
-        if u.ndim > 1 or not np.isfinite(u).all() or (
-                u.ndim == 1 and step.ndim == 2 and len(u) != len(step)):
-            raise ValueError(f"{expected}, got shape {u.shape}: {u!r:.80}")
-        return self.integrate(q0, u[..., None] * step)
+        if fraction.ndim > 1 or not np.isfinite(fraction).all() or (
+                fraction.ndim == 1 and step.ndim == 2 and len(fraction) != len(step)):
+            raise ValueError(f"{expected}, got shape {fraction.shape}: {fraction!r:.80}")
+        return self.integrate(q0, fraction[..., None] * step)
 
     def random_configuration(self, rng: np.random.Generator | None = None) -> Array:
         """A random configuration inside the position limits.

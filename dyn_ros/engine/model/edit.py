@@ -48,11 +48,13 @@ class Editor:
         self._data = text.encode()
         self._edits: list[tuple[int, int, bytes]] = []
         self._places: dict[Element, _Place] = {}
-        elements, open_places = root.iter(), [None]
+        elements = root.iter()
+        open_places: list[_Place] = []
 
         def start(name, attributes):
             position = parser.CurrentByteIndex
-            place = _Place(open_places[-1], position, self._start_tag_end(position))
+            parent = open_places[-1] if open_places else None
+            place = _Place(parent, position, self._start_tag_end(position))
             self._places[next(elements)] = place
             open_places.append(place)
 

@@ -222,7 +222,7 @@ def _write_losses(editor, robot, model):
 
 def _write_driven(editor, joints, ratios, losses):
     """Write the losses of a joint to it and to those that follow it with these ratios."""
-    changes = [{} for _ in joints]
+    changes: list[dict[str, str]] = [{} for _ in joints]
     for attribute, weights in (("damping", ratios ** 2), ("friction", np.abs(ratios))):
         value = losses[attribute]
         if not 0.0 <= value <= LARGEST:

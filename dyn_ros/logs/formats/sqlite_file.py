@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...cdr.decode import Raw
 from . import serialized as ser
@@ -197,25 +198,30 @@ def load(path: Path, place: tuple[Any, ...], code_of: CodeOf) -> Raw:
     """Read the messages of a span."""
     channels, start, stop = place
     codes = ser.codes_of(channels, code_of)
-    rows: list[tuple[int, int, bytes]] = []
+    if not codes:
+        return Raw(np.zeros(0, np.uint8), np.zeros((0, 4), np.int64))
+    heads: list[NDArray[np.int64]] = []
+    contents: list[bytes] = []
     problem = ""
-    if codes:
-        with closing(_connect(path)) as connection:
-            try:
-                for block in _blocks(connection, start, stop, _BLOCK):
-                    rows += [row for row in block if row[0] in codes]
-            except sqlite3.Error:
-                rows, problem = _whole_rows(connection, start, stop)
-                rows = [row for row in rows if row[0] in codes]
-    index = np.zeros((len(rows), 4), np.int64)
-    if rows:
-        numbers, times, contents = zip(*rows)
-        index[:, 0] = [codes[number] for number in numbers]
-        index[:, 1] = times
-        index[:, 3] = [len(content) for content in contents]
-        index[1:, 2] = np.cumsum(index[:-1, 3])
-    content = b"".join(contents) if rows else b""
-    return Raw(np.frombuffer(content, np.uint8), index, (problem,) if problem else ())
+
+    def take(block: list[tuple[int, int, bytes]]) -> None:
+        rows = [row for row in block if row[0] in codes]
+        heads.append(np.array([(codes[number], time, 0, len(content))
+                               for number, time, content in rows], np.int64).reshape(-1, 4))
+        contents.extend([content for _, _, content in rows])
+
+    with closing(_connect(path)) as connection:
+        try:
+            for block in _blocks(connection, start, stop, _BLOCK):
+                take(block)         # many tuples at a time would be searched for garbage
+        except sqlite3.Error:
+            heads.clear()
+            contents.clear()
+            rows, problem = _whole_rows(connection, start, stop)
+            take(rows)
+    index = np.concatenate([np.zeros((0, 4), np.int64), *heads])
+    index[1:, 2] = np.cumsum(index[:-1, 3])
+    return Raw(np.frombuffer(b"".join(contents), np.uint8), index, (problem,) if problem else ())
 
 
 FORMAT = ser.serialized(scan, load)

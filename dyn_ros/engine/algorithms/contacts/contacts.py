@@ -14,8 +14,6 @@ from ...model.inputs import finite_array
 from ...spatial.se3 import SE3
 
 RANK, RESIDUAL, ITERATIONS = range(3)
-_PLACEMENT = (
-    0, 1, 2, 3, 4, 5, 6, 7, 8, 20)
 _PLACEMENT = "a 4 x 4 homogeneous matrix or a dyn_ros.SE3"
 
 Dimension: TypeAlias = Literal[3, 6]

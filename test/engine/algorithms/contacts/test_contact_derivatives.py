@@ -71,6 +71,22 @@ def test_pinocchio(robot, root_joint, contacts, reference, damping):
     assert_derivatives(pair, given, found, expected, names)
 
 
+@pytest.mark.parametrize("frame", ["arm/claw", "hand/claw", "leg/claw"])
+@PINOCCHIOS
+def test_a_contact_behind_spherical_joints(frame, reference):
+    """In LOCAL as Pinocchio; in LOCAL_WORLD_ALIGNED, where its are off, as differences."""
+    pair = peer.pair("ball_joints", "floating")
+    contacts = (dense.Spec(frame, 6, reference, placement=dense.placed(1)),)
+    given = dense.state(pair)
+    found = derivatives(pair, contacts, given)
+    assert_derivatives(pair, given, found, differences(pair, contacts, given, 0.0))
+    if reference == dense.LOCAL:
+        given = given | {"f_ext": None}
+        expected = dense.pin_derivatives(pair, contacts, given["q"], given["v"], given["tau"], 0.0)
+        assert_derivatives(pair, given, derivatives(pair, contacts, given),
+                           dict(zip(NAMES, expected, strict=True)))
+
+
 @scenes({name: dense.EVERY_SCENE[name] for name in ("solo12", "panda", "every_joint")})
 def test_armature_and_another_gravity(robot, root_joint, contacts):
     pair = peer.new_pair(robot, root_joint)
