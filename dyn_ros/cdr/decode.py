@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.call.algorithm import compiled
-from .decode_kernel import DECODE, KIND_COUNT, MAX_LISTS, REASONS, ROW, STATE
+from .decode_kernel import DECODE, KIND_COUNT, REASONS, ROW, STATE
 
 JOINT_STATE, ODOMETRY = "sensor_msgs/msg/JointState", "nav_msgs/msg/Odometry"
 CDR, ROS1 = "cdr", "ros1"
@@ -59,6 +59,21 @@ class Messages:
         return cls(i32, i32, i64, i64, np.zeros((0, 3), np.int32), i64, np.zeros(0), bad)
 
 
+class KnownLists:
+    """Lists of strings that `decode_message` recognizes, each with its kind and its number."""
+
+    def __init__(self) -> None:
+        self.strings = np.zeros(0, np.uint8)        # each behind its length, of eight bytes
+        self.lists = np.zeros((0, 4), np.int64)     # kind, size, where its strings are, number
+
+    def add_list(self, kind: int, number: int, strings: Sequence[bytes]) -> None:
+        """Add a list that is new."""
+        content = b"".join(len(string).to_bytes(8, "little") + string for string in strings)
+        row = np.array([[kind, len(strings), len(self.strings), number]], np.int64)
+        self.lists = np.concatenate([self.lists, row])
+        self.strings = np.concatenate([self.strings, np.frombuffer(content, np.uint8)])
+
+
 class Decoder:
     """Decodes messages, and numbers what they have in common, in the order in which it occurs."""
 
@@ -70,9 +85,7 @@ class Decoder:
         self._slots: dict[str, int] = {}
         self._layouts: dict[tuple[str, ...], int] = {}
         self._children: dict[str, int] = {}
-        self._known = bytearray()
-        self._lists = np.zeros((MAX_LISTS, 4), np.int64)
-        self._list_count = 0
+        self._known = KnownLists()
         self._latest = np.zeros(0, np.int64)
 
     def topic(self, name: str) -> int:
@@ -117,11 +130,11 @@ class Decoder:
         state, head = np.zeros(STATE, np.int64), np.zeros(ROW, np.int64)
         call = compiled(DECODE)
         while True:
-            known = np.frombuffer(bytes(self._known) + b"\0", np.uint8)
-            if not call(content.ctypes.data, index.ctypes.data, len(index), known.ctypes.data,
-                        self._lists.ctypes.data, self._list_count, self._latest.ctypes.data,
-                        bad.ctypes.data, rows.ctypes.data, numbers.ctypes.data,
-                        state.ctypes.data, head.ctypes.data):
+            known = self._known
+            if not call(content.ctypes.data, index.ctypes.data, len(index),
+                        known.strings.ctypes.data, known.lists.ctypes.data, len(known.lists),
+                        self._latest.ctypes.data, bad.ctypes.data, rows.ctypes.data,
+                        numbers.ctypes.data, state.ctypes.data, head.ctypes.data):
                 break
             self._add_list(content, index[state[0]], int(state[3]), head)
         for code, reason in np.argwhere(bad).tolist():
@@ -139,10 +152,7 @@ class Decoder:
         kind = code & 1
         names = tuple(string.split(b"\0")[0].decode("utf-8", "replace") for string in strings)
         number = self.child(names[0]) if kind else self.layout(names)
-        self._lists[self._list_count] = kind, count, len(self._known), number
-        self._list_count += 1
-        for string in strings:
-            self._known += len(string).to_bytes(8, "little") + string
+        self._known.add_list(kind, number, strings)
 
 
 def _strings(content: NDArray[np.uint8], origin: int, position: int, count: int, width: int,

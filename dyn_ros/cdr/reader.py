@@ -57,13 +57,12 @@ class Reader(Generic[Read]):
     """Reads the messages of a topic: from their bytes if their layout is known.
 
     `deserialize` reads the others: the first of a layout, and those that are not plain CDR. Then
-    `layout` of the data and what was read is known, if what it reads is the `same`.
+    `layout` of the data and of what was read is known.
     """
 
     def __init__(self, deserialize: Callable[[bytes], Read],
-                 layout: Callable[[bytes, Read], Layout[Read]],
-                 same: Callable[[Read, Read], bool]) -> None:
-        self._deserialize, self._layout, self._same = deserialize, layout, same
+                 layout: Callable[[bytes, Read], Layout[Read]]) -> None:
+        self._deserialize, self._layout = deserialize, layout
         self.layouts: list[Layout[Read]] = []
 
     def read(self, data: bytes) -> Any:
@@ -74,11 +73,9 @@ class Reader(Generic[Read]):
         read = self._deserialize(data)
         try:
             layout = self._layout(data, read)
-            is_known = self._same(layout.read(data), read)
-        except (ValueError, IndexError):
+        except ValueError:
             return read
-        if is_known:
-            if len(self.layouts) >= MAX_LAYOUTS:
-                self.layouts.clear()
-            self.layouts.append(layout)
+        if len(self.layouts) >= MAX_LAYOUTS:
+            self.layouts.clear()
+        self.layouts.append(layout)
         return read

@@ -13,7 +13,7 @@ import numpy as np
 from ..engine.kernel.types import Array
 from ..engine.model.urdf import Tree, children, parse_elements
 from .hulls import Hull, Solid, box, cylinder, sphere, union
-from .meshes import Folders, Progress, measure_meshes, turned_to_z
+from .meshes import Folders, Meshes, Progress, measure_meshes, turned_to_z
 from .shapes import Shape, read_shapes
 
 _PRIMITIVES: dict[str, Callable[..., tuple[Array, Solid]]] = {
@@ -86,29 +86,16 @@ class Extents(NamedTuple):
 
 def find_extents(xml: str | bytes, tree: Tree, folders: Folders = (),
                  progress: Progress | None = None) -> list[Extents]:
-    """Find the space that the shapes of each link occupy.
+    """Find the space that the shapes of each link occupy, with meshes as RViz shows them.
 
-    Parameters
-    ----------
-    xml : str or bytes
-    tree : Tree
-        That of this URDF.
-    folders : sequence of path-like
-        Folders to search for meshes, see `find_mesh`.
-    progress : callable, optional
-        Called before each mesh is read, and at the end.
-
-    Returns
-    -------
-    list of Extents
-        With the meshes as RViz and the viewer show them. If there are COLLADA files whose up axis
-        is y, which these programs ignore, a second one with those turned to z up.
+    If there are COLLADA files whose up axis is y, which RViz and the viewer ignore, a second result
+    has those turned to z up.
     """
     visual, collision, problems = read_shapes(xml)
     meshes = measure_meshes([shape.uri for of_link in (visual, collision)
                              for shapes in of_link.values() for shape in shapes
                              if shape.kind == "mesh"], folders, progress)
-    unseen = [*meshes.unseen, *(line for line in problems if not line.startswith("the color"))]
+    omitted = [line for line in problems if not line.startswith("the color")]
     readings = [meshes.measured]
     if meshes.y_up:
         readings.append(meshes.measured | {uri: turned_to_z(*measures)
@@ -116,7 +103,7 @@ def find_extents(xml: str | bytes, tree: Tree, folders: Folders = (),
                                            if measures and uri in meshes.y_up})
     links = children(parse_elements(xml), "link")
     return [_extents(tree, [_link_shapes(link, visual, collision, measured) for link in links],
-                     unseen, meshes.y_up) for measured in readings]
+                     meshes, omitted) for measured in readings]
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,8 +158,8 @@ def _moved(measures: tuple[Array, Solid], X: Array) -> tuple[Array, Solid]:
     return points @ linear.T + offset, solid.moved(linear, offset)
 
 
-def _extents(tree: Tree, links: Sequence[_LinkShapes], unseen: Sequence[str],
-             y_up: list[str]) -> Extents:
+def _extents(tree: Tree, links: Sequence[_LinkShapes], meshes: Meshes,
+             omitted: Sequence[str]) -> Extents:
     frames = {frame.name: frame for frame in tree.frames if frame.kind == "body"}
     placements = _placements(tree)
     groups: dict[int, list[_LinkShapes]] = {}
@@ -193,7 +180,7 @@ def _extents(tree: Tree, links: Sequence[_LinkShapes], unseen: Sequence[str],
         if shapes.exist and shapes.known and own is None:
             empty.append(f"the shapes of link '{shapes.name}' enclose no volume and are not "
                          "examined")
-    return Extents(extents, [*unseen, *empty], placements, bodies, y_up)
+    return Extents(extents, [*meshes.unseen, *empty, *omitted], placements, bodies, meshes.y_up)
 
 
 def _placements(tree: Tree) -> dict[str, Array]:

@@ -58,8 +58,8 @@ def union(solids: Sequence[Solid]) -> Solid:
     volumes, coms, covariances = map(np.array, zip(*solids))
     weights = volumes / volumes.sum()
     com = weights @ coms
-    spread = np.einsum("i,ij,ik->jk", weights, coms - com, coms - com)
-    return Solid(float(volumes.sum()), com, np.tensordot(weights, covariances, 1) + spread)
+    about_com = covariances + np.einsum("ij,ik->ijk", coms - com, coms - com)
+    return Solid(float(volumes.sum()), com, np.einsum("i,ijk->jk", weights, about_com))
 
 
 def solid_of_triangles(triangles: Array) -> Solid:

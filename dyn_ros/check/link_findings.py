@@ -99,21 +99,7 @@ class LinkInertia:
 
 def link_findings(name: str, inertia: LinkInertia | None, extents: LinkExtents,
                    size: float) -> Iterator[Finding]:
-    """Yield what is implausible about a link.
-
-    Parameters
-    ----------
-    name : str
-    inertia : LinkInertia or None
-        None if it has none.
-    extents : LinkExtents
-    size : float
-        Size of the robot [m], for the units of meshes; 0 if unknown.
-
-    Yields
-    ------
-    Finding
-    """
+    """Yield what is implausible about a link; ``size`` is that of the robot [m], 0 if unknown."""
     where = f'link "{name}"'
     if size > 0.0 and extents.mesh > OTHER_UNIT * size:
         yield _unit_finding(where, extents.mesh, size)

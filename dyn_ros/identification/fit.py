@@ -100,7 +100,8 @@ def fit(H: Array, g: Array, reference: Array, positive: Array, strength: Array,
         reference[10 * n:])
     quadratic, linear = T.T @ H @ T, T.T @ g
     quadratic = (quadratic + quadratic.T) / 2.0
-    best = _least_squares(quadratic, linear)        # of the data alone
+    F, d, _ = decomposed(quadratic, np.ones(len(linear)), _SINGULAR)
+    best = F @ (d * (F.T @ linear))                 # of the data alone: the smallest minimum
     z = np.concatenate([bodies.start.ravel(), np.where(one, 1.0, 0.0)[10 * n:]])
 
     def cost(z: Array, share: float) -> tuple[float, Array, Array]:
@@ -140,13 +141,15 @@ def fit(H: Array, g: Array, reference: Array, positive: Array, strength: Array,
     return x
 
 
-def _least_squares(quadratic: Array, linear: Array) -> Array:
-    """The smallest minimum of a quadratic cost."""
-    eigenvalues, vectors = eigh(quadratic)
-    kept = eigenvalues > _SINGULAR * max(eigenvalues[-1], 1e-300)
+def decomposed(H: Array, scale: Array, singular: float) -> tuple[Array, Array, np.ndarray]:
+    """F and d with the inverse F d F' of scaled normal equations, and what these determine.
+
+    d is zero where an eigenvalue is less than ``singular`` times the largest.
+    """
+    eigenvalues, vectors = eigh(H * scale * scale[:, None])
+    kept = eigenvalues > singular * max(eigenvalues[-1], 1e-300)
     inverse = np.where(kept, 1.0 / np.where(kept, eigenvalues, 1.0), 0.0)
-    minimum: Array = vectors @ (inverse * (vectors.T @ linear))
-    return minimum
+    return scale[:, None] * vectors, inverse, (np.abs(vectors[:, ~kept]) < 1e-6).all(axis=1)
 
 
 def _inside(bodies: Array, reference: Array) -> Array:

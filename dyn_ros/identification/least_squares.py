@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import eigh
 
 from ..engine.kernel.types import Array
 from .base_parameters import BaseParameters
+from .fit import decomposed
 from .normal_equations import Equations
 from .torque_equations import TorqueEquations
 from .unknowns import Unknowns
@@ -104,13 +104,8 @@ def _solved(unknowns: Unknowns, base: BaseParameters, sums: Equations,
     own = H[np.ix_(base.independent, base.independent)]
     diagonal = np.diag(own)
     scale = np.where(diagonal > 0.0, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
-    eigenvalues, vectors = eigh(own * scale * scale[:, None])
-    kept = eigenvalues > _SINGULAR * eigenvalues[-1]
-    inverse = np.where(kept, 1.0 / np.where(kept, eigenvalues, 1.0), 0.0)
-    half = scale[:, None] * vectors
-    determined = (np.abs(vectors[:, ~kept]) < 1e-6).all(axis=1) & (diagonal > 0.0)
-    return (half @ (inverse * (half.T @ g[base.independent])), half * inverse @ half.T,
-            determined)
+    F, d, determined = decomposed(own, scale, _SINGULAR)
+    return F @ (d * (F.T @ g[base.independent])), F * d @ F.T, determined & (diagonal > 0.0)
 
 
 def without_outliers(unknowns: Unknowns, base: BaseParameters, scale: Scale, sums: Equations,

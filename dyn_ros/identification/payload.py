@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import eigh
 from scipy.special import stdtrit
 
 from ..engine.algorithms import joint_friction, joint_torque_regressor, rnea
@@ -16,7 +15,7 @@ from ..engine.model import Model
 from ..engine.model.inputs import one_each
 from ..engine.model.parameters import from_pseudo_inertia, pseudo_inertia
 from ..engine.spatial.inertia import Inertia
-from .fit import fit
+from .fit import decomposed, fit
 from .samples import Samples
 from .unknowns import NUMBERS, is_actuated
 
@@ -234,12 +233,9 @@ def _noise(W: Array, y: Array, count: Array) -> Array:
 
 def _least_squares(H: Array, g: Array) -> tuple[Array, Array, np.ndarray]:
     """Values, inverse of H, and which values the samples determine better than guesses."""
-    eigenvalues, vectors = eigh(H * _TYPICAL * _TYPICAL[:, None])
-    kept = eigenvalues > _SINGULAR * max(eigenvalues[-1], 1e-300)
-    half = _TYPICAL[:, None] * vectors
-    inverse = half * np.where(kept, 1.0 / np.where(kept, eigenvalues, 1.0), 0.0) @ half.T
+    F, d, known = decomposed(H, _TYPICAL, _SINGULAR)
+    inverse = F * d @ F.T
     value = inverse @ g
-    known = (np.abs(vectors[:, ~kept]) < 1e-6).all(axis=1)
     known &= np.sqrt(np.diag(inverse)) < _TYPICAL * max(abs(value[0]), _LIGHTEST)
     return value, inverse, known
 

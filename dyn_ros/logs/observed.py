@@ -15,6 +15,7 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..observer.momentum_observer import METHODS
 from ..observer.session import KALMAN_NOISE, Index, Session, Setup
+from ..states.joint_states import joint_rows
 
 _FORGOTTEN = 40.0       # time constants after which the start of a filter no longer shows
 _PERIOD = 0.01          # s: an assumption, by which the bandwidth of "kalman" is estimated
@@ -96,15 +97,10 @@ def select(model: Model, joints: Sequence[str] = ()) -> SelectedJoints:
             raise ValueError(f"joints: {name!r:.80} {what}; available: {', '.join(own)}")
     if len(set(joints)) != len(joints):
         raise ValueError(f"joints: expected each name once, got {', '.join(joints)}")
-    position_rows: list[int] = []
-    rows: list[int] = []
-    for name in joints or own:
-        k = model.joint_index(name)
-        position_rows += range(model.idx_q[k], model.idx_q[k] + model.nqs[k])
-        rows += range(model.idx_v[k], model.idx_v[k] + model.nvs[k])
+    position_rows, rows = joint_rows(model, joints or own)
     return SelectedJoints(np.array(position_rows, np.int64), np.array(rows, np.int64),
-                     [model.position_names[row] for row in position_rows],
-                     [model.velocity_names[row] for row in rows])
+                          [model.position_names[row] for row in position_rows],
+                          [model.velocity_names[row] for row in rows])
 
 
 def row_values(model: Model, settings: Settings, name: str, default: float) -> Array:

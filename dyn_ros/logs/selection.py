@@ -13,7 +13,7 @@ import numpy as np
 from ..cdr.decode import JOINT_STATE, ODOMETRY, Decoder, Messages
 from ..engine.model.model import Model, RootJoint
 from ..states.blocks import BlockCollector
-from ..states.joint_states import STALENESS, abbreviated, base_kind, check_base
+from ..states.joint_states import STALENESS, abbreviated, base_kind, check_base, joint_rows
 from .formats.sources import Source
 from .formats.spans import DECODABLE
 
@@ -58,9 +58,7 @@ class Selection:
         model = self.model
         if model is None or not self.joints:
             return list(range(len(self.position_names))), list(range(len(self.velocity_names)))
-        chosen = [model.joint_index(name) for name in self.joints]
-        return ([k for i in chosen for k in range(model.idx_q[i], model.idx_q[i] + model.nqs[i])],
-                [k for i in chosen for k in range(model.idx_v[i], model.idx_v[i] + model.nvs[i])])
+        return joint_rows(model, self.joints)
 
     @property
     def position_names(self) -> tuple[str, ...]:

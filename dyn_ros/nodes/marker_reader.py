@@ -14,7 +14,7 @@ from ..cdr.definition import DTYPES, definition_of
 from ..cdr.layout import PLAIN
 from ..cdr.reader import Layout, Reader
 from ..engine.kernel.types import Array
-from ..viewer.scene.plain_markers import PlainMarker, plain_marker
+from ..viewer.scene.plain_markers import PlainMarker
 from .messages.serialized import deserialized
 
 _VARYING = frozenset(("header.stamp", "id", "action", "pose", "scale", "color", "points", "colors"))
@@ -27,7 +27,7 @@ def marker_array_reader() -> Reader[Any]:
     Its results have the attribute `markers`; a ValueError if the bytes are not a MarkerArray.
     """
     return Reader(lambda data: deserialized(data, MarkerArray),
-                  lambda data, array: _Layout(data, array.markers), _same)
+                  lambda data, array: _Layout(data, array.markers))
 
 
 class _Layout(Layout[Any]):
@@ -36,14 +36,15 @@ class _Layout(Layout[Any]):
     def __init__(self, data: bytes, markers: list[Any]) -> None:
         super().__init__(definition_of(MarkerArray), data, _VARYING)
         self._markers = markers
+        prefixes = [f"markers.{i}." for i in range(len(markers))]
         stamps, ids, actions, poses, colors = (
-            np.array([self.items[f"markers.{i}.{name}"].start for i in range(len(markers))])
+            np.array([self.items[prefix + name].start for prefix in prefixes], np.intp)
             for name in ("header.stamp", "id", "action", "pose", "color"))
         self._integers = np.stack([stamps, stamps + 4, ids, actions], axis=1) // 4
         self._poses = poses[:, None] // 8 + np.arange(10)           # and scales
         self._colors = colors[:, None] // 4 + np.arange(4)
         self._points, self._point_colors = (
-            [self.items[f"markers.{i}.{name}"].part for i in range(len(markers))]
+            [self.items[prefix + name].part for prefix in prefixes]
             for name in ("points", "colors"))
 
     def read(self, data: bytes) -> SimpleNamespace:
@@ -71,16 +72,3 @@ class _Layout(Layout[Any]):
 def _header(frame: str, sec: int, nanosec: int) -> SimpleNamespace:
     stamp = SimpleNamespace(sec=sec, nanosec=nanosec & 0xFFFFFFFF)      # it is unsigned
     return SimpleNamespace(frame_id=frame, stamp=stamp)
-
-
-def _same(ours: Any, theirs: Any) -> bool:
-    return all(_identity(a) == _identity(plain_marker(b))
-               for a, b in zip(ours.markers, theirs.markers))
-
-
-def _identity(marker: PlainMarker) -> tuple[Any, ...]:
-    """All that `_Layout` reads in the bytes of a message; NaN is equal to itself."""
-    stamp = marker.header.stamp
-    return (stamp.sec, stamp.nanosec, marker.id, marker.action,
-            *((each.shape, each.tobytes())
-              for each in (marker.numbers, marker.points, marker.colors)))

@@ -35,6 +35,13 @@ def abbreviated(names: Sequence[str]) -> str:
     return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
 
 
+def joint_rows(model: Model, joints: Iterable[str]) -> tuple[list[int], list[int]]:
+    """Return the rows of joints in q and in v, in their order."""
+    numbers = [model.joint_index(name) for name in joints]
+    return ([row for k in numbers for row in range(model.idx_q[k], model.idx_q[k] + model.nqs[k])],
+            [row for k in numbers for row in range(model.idx_v[k], model.idx_v[k] + model.nvs[k])])
+
+
 def base_kind(model: Model) -> str | None:
     """Return "floating", "planar", or None for a fixed base.
 

@@ -11,7 +11,6 @@ import contextlib
 import io
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -19,8 +18,9 @@ import numpy as np
 
 from ..engine.kernel.types import Array
 from ..engine.model.urdf import Tree
-from ..states.joint_states import abbreviated, check_pose
+from ..states.joint_states import check_pose
 from ..states.rate_limiter import RateLimiter
+from . import status
 from .actor import Actor, Settings
 from .follower import SpringFollower
 from .page import page
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 PLOTS = 10.0        # update rate of the numbers and plots [Hz]
 STALE = 1.0         # age at which a torque that is no longer received becomes unknown [s]
-FORGET = 10.0       # how long a problem stays on the page [s]
-MOST_PROBLEMS = 4   # shown on the page at once
 FAR = 0.3           # motion of the root link after which the cameras follow it / reach
 
 
@@ -73,7 +71,7 @@ class Session:
         self.notice = ""
         self.history: History | None = None
         self._follower: SpringFollower | None = None
-        self._problems: deque[tuple[float, str]] = deque(maxlen=MOST_PROBLEMS)
+        self._problems = status.Problems()
         self._odometry_frame: str | None = None
         self._timeline = Timeline()
         self._pose: Array | None = None
@@ -229,34 +227,23 @@ class Session:
 
     def show_problem(self, what: str, why: object) -> None:
         """Show a problem for a while."""
-        line = str(why).strip().split("\n")[-1]
-        self._problems.append((time.monotonic(), f"{what}: {line}"))
+        self._problems.add(what, why)
 
     # User input
 
     def _handle_events(self, panel: Panel) -> None:
         """Carry out what users did on the page."""
+        actions: dict[str, Callable[..., object]] = {
+            "slide": self._slide, "pause": self._start_manual_motion,
+            "play": lambda: self._set_playing(True), "push": lambda link: self._start_pushing(),
+            "let go": self._let_go, "fit": self.cameras.fit, "hang": self._hang,
+            "weigh": self._weigh, "see": self.drawing.show}
         while not panel.events.empty():
             what, *values = panel.events.get()
-            if what == "slide":
-                slot, position = values
-                self._start_manual_motion().target[slot] = position
-            elif what == "pause":
-                self._start_manual_motion()
-            elif what == "play":
-                self._set_playing(True)
-            elif what == "push":
-                self._start_pushing()
-            elif what == "let go":
-                self._let_go()
-            elif what == "fit":
-                self.cameras.fit(*values)
-            elif what == "hang":
-                self._hang(*values)
-            elif what == "weigh":
-                self._weigh()
-            else:
-                self.drawing.show(*values)
+            actions[what](*values)
+
+    def _slide(self, slot: int, position: float) -> None:
+        self._start_manual_motion().target[slot] = position
 
     def _start_manual_motion(self) -> SpringFollower:
         if self._follower is None:
@@ -396,26 +383,12 @@ class Session:
         free = self._actor.can_move()
         panel.enable(free)
         unknown = [name for name, x in zip(robot.names, self._q) if not math.isfinite(x)]
-        if self.notice:
-            text = self.notice
-        elif self._holds and self._follower is None and self.settings.plays:
-            text = "it waits while you reach for the ball"
-        elif states and unknown:
-            text = "unknown position of " + abbreviated(unknown)
-        elif states:
-            text = "moved by the sliders" if self._follower else "receiving joint states"
-            text += "" if free else "; another program moves the robot, the sliders are read-only"
-        else:
-            text = "no joint states: move a slider" if free else "no joint states"
-        lasting = [*robot.problems[:MOST_PROBLEMS], *self._timeline.notes(now)]
-        panel.show_status(text, self._recent_problems(lasting, now), bool(states))
+        waits = self._holds and self._follower is None and self.settings.plays
+        text = self.notice or status.text(free, bool(states), unknown, waits,
+                                          self._follower is not None)
+        lasting = [*robot.problems[:status.MOST_PROBLEMS], *self._timeline.notes(now)]
+        panel.show_status(text, self._problems.recent(lasting, now), bool(states))
         panel.show_families(self.drawing.families)
-
-    def _recent_problems(self, lasting: list[str], now: float) -> Iterable[str]:
-        while self._problems and now - self._problems[0][0] > FORGET:
-            self._problems.popleft()
-        return [*lasting, *dict.fromkeys(
-            problem for _, problem in self._problems if problem not in lasting)]
 
 
 def _array(what: str, values: Sequence[float] | Array, count: int) -> Array:

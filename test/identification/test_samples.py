@@ -13,7 +13,7 @@ from identification.robots import load
 
 import dyn_ros
 import peer
-from dyn_ros.identification import Samples
+from dyn_ros.identification import Samples, columns
 from dyn_ros.identification.normal_equations import with_noise
 
 RATE = 500.0
@@ -507,6 +507,17 @@ def test_parquet_without_pyarrow(arm, tmp_path, monkeypatch):
         Samples.from_table(arm, tmp_path / "recording.parquet")
 
 
+def test_csv_without_pyarrow(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    table = {"time": np.arange(50.0), "position.elbow": np.sin(np.arange(50.0))}
+    columns.write(tmp_path / "recording.csv", table)
+    source = columns.Columns(tmp_path / "recording.csv")
+    position, time = source.signal("position", ["elbow"]), source.time()
+    source.load()
+    np.testing.assert_array_equal(position[:, 0], table["position.elbow"])
+    np.testing.assert_array_equal(time, table["time"])
+
+
 MEMORY = """
 import re, sys
 import numpy as np
@@ -523,7 +534,6 @@ print(len(samples), re.search(r"VmHWM:\\s+(\\d+)", status)[1])
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_memory_of_a_million_samples(tmp_path, suffix):
-    from dyn_ros.identification import columns
     model = dyn_ros.Model.from_urdf_file("dyn_ros/robots/arm7.urdf")
     time = steps(2000.0)
     q = waves(7, time[:50000])[0].astype(np.float32)

@@ -86,7 +86,7 @@ class Viewer:
         """Bring it up to date until something holds."""
         end = time.monotonic() + 60.0
         while not ready():
-            assert time.monotonic() < end, (self.status, list(self.session._problems))
+            assert time.monotonic() < end, (self.status, list(self.session._problems._lines))
             if again:
                 again()
             self.update()
@@ -111,7 +111,7 @@ class Viewer:
         return self.session.panel._status.content if self.session.panel else ""
 
     def reports(self, word):
-        return lambda: any(word in text for _, text in self.session._problems)
+        return lambda: any(word in text for _, text in self.session._problems._lines)
 
     def slide(self, slot, value):
         """As a user does it."""

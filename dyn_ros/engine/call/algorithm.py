@@ -40,7 +40,7 @@ class Algorithm:
         declared with ``summed`` are sums over its states; others have a row for each state.
     optional : sequence of Field
         Inputs that can be None; the kernel checks ``has_input``.
-    leaves : sequence of Field
+    also_writes : sequence of Field
         Other public fields that it writes.
     options : sequence of Option
         Integers that the public function passes in addition to arrays, packed into one integer:
@@ -56,13 +56,13 @@ class Algorithm:
         The kernel never refers to a declared field, or reads an option that is not declared.
     """
 
-    def __init__(self, name, kernel, inputs, results, optional=(), leaves=(), options=(),
+    def __init__(self, name, kernel, inputs, results, optional=(), also_writes=(), options=(),
                  coupled=None, others=()):
         self.name, self._others = name, tuple(others)
-        self.inputs, self.results, self.optional, self.leaves = (
+        self.inputs, self.results, self.optional, self.also_writes = (
             _declared(name, what, fields, Field) for what, fields in (
                 ("inputs", inputs), ("results", results), ("optional", optional),
-                ("leaves", leaves)))
+                ("also_writes", also_writes)))
         self.options = _declared(name, "options", options, Option)
         self._check_names()
         self._arguments = [(f.name.lstrip("_"), f.shape, f in optional) for f in inputs]
@@ -88,11 +88,11 @@ class Algorithm:
                              "number of bits of the others")
 
     def _check_declaration(self, program):
-        declared = {*self.results, *self.leaves}
+        declared = {*self.results, *self.also_writes}
         never = [f.name for f in sorted(declared - program.fields)]
         if never:
             raise ValueError(f"{self.name}: its kernel never refers to {', '.join(never)}; write "
-                             "them in the kernel, or remove them from results and leaves")
+                             "them in the kernel, or remove them from results and also_writes")
         unknown = [each.name for each in sorted(program.options - set(self.options))]
         if unknown:
             raise ValueError(f"{self.name}: its kernel reads the options {', '.join(unknown)}; "

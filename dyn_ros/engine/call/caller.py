@@ -47,7 +47,7 @@ class Caller:
         self._number = next(_numbers)
         self._is_made = make is not None
         self._results = algorithm.results if results is None else tuple(results)
-        self._published = [f for f in (*self._results, *(() if results else algorithm.leaves))
+        self._published = [f for f in (*self._results, *(() if results else algorithm.also_writes))
                            if f.is_public]
 
     def functions(self):

@@ -30,9 +30,14 @@ _ARGUMENTS = {
     "threads": ("int", "Number of threads for a batch."),
 }
 _ZERO_BY_DEFAULT = ("v", "a")
-_ERROR = """ValueError
-    Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-    the argument, the expected and the actual value."""
+_ERRORS = {"ValueError": """\
+Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+the argument, the expected and the actual value.""", "numpy.linalg.LinAlgError": """\
+The inertia matrix is singular; names the first joint from the tips that moves no inertia."""}
+_UNKNOWN = """\
+Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+unknown {} or reference frame (lists the valid ones); names the argument, the expected
+and the actual value."""
 _SECTIONS = ("Parameters", "Returns", "Raises", "Notes", "Examples")
 _SECTION = re.compile(rf"\n\n({'|'.join(_SECTIONS)})\n-+\n")
 
@@ -44,6 +49,15 @@ def _entry(name: str, optional: bool) -> str:
         kind += ", optional"
         text += "\nZero by default." if name in _ZERO_BY_DEFAULT else ""
     return "\n    ".join([f"{name} : {kind}", *text.splitlines()])
+
+
+def _error(line: str, following: list[str], arguments: tuple[str, ...]) -> str:
+    """A line of the section "Raises"; the name of an error without a text gets the shared one."""
+    if line not in _ERRORS or following and following[0].startswith(" "):
+        return line
+    kind = next((name for name in ("frame", "joint") if name in arguments), None)
+    text = _UNKNOWN.format(kind) if kind and line == "ValueError" else _ERRORS[line]
+    return "\n    ".join([line, *text.splitlines()])
 
 
 def complete(function: Callable[..., Any]) -> None:
@@ -66,8 +80,11 @@ def complete(function: Callable[..., Any]) -> None:
             entries[name] = _entry(name, positional.get(name, ...) is None)
     ordered = dict.fromkeys(entries[name] for name in names if name in entries)
     sections["Parameters"] = "\n".join(ordered)
-    if "ValueError" not in sections.get("Raises", ""):
-        sections["Raises"] = "\n".join(filter(None, (_ERROR, sections.get("Raises"))))
+    errors = sections.get("Raises", "").splitlines()
+    if "ValueError" not in errors:
+        errors.insert(0, "ValueError")
+    sections["Raises"] = "\n".join(_error(line, errors[n + 1:n + 2], names)
+                                  for n, line in enumerate(errors))
     text = "".join(f"\n\n{title}\n{'-' * len(title)}\n{sections[title]}"
                    for title in _SECTIONS if title in sections)
     function.__doc__ = f"{summary}{text}\n"

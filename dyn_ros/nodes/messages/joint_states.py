@@ -30,7 +30,7 @@ class JointStateFields(NamedTuple):
 
 def joint_state_reader() -> Reader[JointStateFields]:
     """Reads serialized sensor_msgs/JointState; a ValueError if the bytes are not a JointState."""
-    return Reader(_deserialized, _Layout, _same)
+    return Reader(_deserialized, _Layout)
 
 
 class _Layout(Layout[JointStateFields]):
@@ -55,9 +55,3 @@ def _deserialized(data: bytes) -> JointStateFields:
     return JointStateFields(
         stamp.sec * 1_000_000_000 + stamp.nanosec, tuple(message.name),
         *(np.array(getattr(message, name)) for name in _NUMBERS))
-
-
-def _same(ours: JointStateFields, theirs: JointStateFields) -> bool:
-    """Whether two messages have the same stamp and numbers; NaN is equal to itself."""
-    return ours.stamp == theirs.stamp and all(
-        a.tobytes() == b.tobytes() for a, b in zip(ours[2:], theirs[2:]))

@@ -13,6 +13,7 @@ import dyn_ros
 from dyn_ros import Data, Model
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.bodies import Body
+from dyn_ros.states.joint_states import joint_rows
 
 from ...states.joint_states import Rejected, abbreviated
 from ...states.messages import MessageCollector
@@ -219,12 +220,7 @@ class RobotContext:
                 "joints", f"there is no joint '{name}'; available: " + ", ".join(own))
         if len(set(joints)) != len(joints):
             raise SettingError("joints", "duplicate names in " + ", ".join(joints))
-        position_rows: list[int] = []
-        rows: list[int] = []
-        for name in joints or own:
-            joint = model.joint_index(name)
-            position_rows += range(model.idx_q[joint], model.idx_q[joint] + model.nqs[joint])
-            rows += range(model.idx_v[joint], model.idx_v[joint] + model.nvs[joint])
+        position_rows, rows = joint_rows(model, joints or own)
         self.names = [model.velocity_names[row] for row in rows]
         self.position_names = [model.position_names[row] for row in position_rows]
         self.rows: Any = np.array(rows, np.intp)

@@ -77,7 +77,7 @@ def fill_with_nan(data):
 
 
 def declared(algorithm):
-    return {known.name for known in (*algorithm.results, *algorithm.leaves) if known.is_public}
+    return {known.name for known in (*algorithm.results, *algorithm.also_writes) if known.is_public}
 
 
 @pytest.mark.parametrize("f_ext", [False, True], ids=["free", "pushed"])
@@ -158,7 +158,7 @@ def test_terms_that_are_none_are_rejected(only):
 
 @pytest.mark.parametrize("name", list(ALGORITHMS))
 def test_what_is_left_is_documented(name):
-    """Each field that an algorithm leaves is in its docstring or in one that this refers to."""
+    """Each field that it also writes is in its docstring or in one that this refers to."""
     texts, todo = "", [name]
     seen = set()
     while todo:
@@ -170,7 +170,7 @@ def test_what_is_left_is_documented(name):
             todo += re.findall(r"``(\w+)``", text)
     returned = set(re.findall(r"^(\w+(?:, \w+)*) :", texts, re.MULTILINE))
     names = {part for each in returned for part in each.split(", ")}
-    for known in ALGORITHMS[name].leaves:
+    for known in ALGORITHMS[name].also_writes:
         assert f"data.{known.name}" in texts or known.name in names, known.name
 
 

@@ -132,11 +132,11 @@ def momentum_rate_kernel(r):
 
 
 _ccrba = Algorithm("ccrba", ccrba_kernel, (Q, V), (AG, HG, IG),
-                   leaves=(com.COM, com.VCOM, com.MASS)).caller()
+                   also_writes=(com.COM, com.VCOM, com.MASS)).caller()
 _dccrba = Algorithm("dccrba", dccrba_kernel, (Q, V), (DAG,),
-                    leaves=(AG, HG, IG, com.COM, com.VCOM, com.MASS)).caller()
+                    also_writes=(AG, HG, IG, com.COM, com.VCOM, com.MASS)).caller()
 _momentum_rate = Algorithm("centroidal_momentum_time_derivative", momentum_rate_kernel, (Q, V, A),
-                           (DHG,), leaves=(HG, com.COM, com.VCOM, com.ACOM, com.MASS)).caller()
+                           (DHG,), also_writes=(HG, com.COM, com.VCOM, com.ACOM, com.MASS)).caller()
 
 
 def ccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,

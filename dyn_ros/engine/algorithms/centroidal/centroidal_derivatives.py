@@ -157,12 +157,12 @@ def com_velocity_derivatives_kernel(r):
 
 _centroidal_derivatives = Algorithm("centroidal_derivatives", centroidal_derivatives_kernel,
                                     (Q, V, A), (DH_DQ, DHDOT_DQ, DHDOT_DV, DHDOT_DA),
-                                    leaves=(HG, DHG, COM, MASS, DHDQ, rd.DFDQ, rd.DFDV, rd.DFDA, J,
-                                            DJ, rc.PSID, rc.DVDQ, rc.DADQ, rc.DADV, OV,
-                                            OA)).caller()
+                                    also_writes=(HG, DHG, COM, MASS, DHDQ, rd.DFDQ, rd.DFDV,
+                                                 rd.DFDA, J, DJ, rc.PSID, rc.DVDQ, rc.DADQ, rc.DADV,
+                                                 OV, OA)).caller()
 _com_velocity_derivatives = Algorithm(
     "com_velocity_derivatives", com_velocity_derivatives_kernel, (Q, V), (DVCOM_DQ,),
-    leaves=(VCOM, DHDQ, J, DJ, rc.PSID, rc.DVDQ, rc.DADV, OV)).caller()
+    also_writes=(VCOM, DHDQ, J, DJ, rc.PSID, rc.DVDQ, rc.DADV, OV)).caller()
 
 
 def centroidal_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike, *,

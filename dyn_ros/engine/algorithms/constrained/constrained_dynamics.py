@@ -125,7 +125,6 @@ def constrained_dynamics(
     ValueError
         As for ``vereshchagin``, or an unknown frame in ``axes`` or ``f_ext``.
     numpy.linalg.LinAlgError
-        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
     Examples
     --------

@@ -322,7 +322,6 @@ def vereshchagin(model: Model, data: Data, q: ArrayLike, v: ArrayLike, alpha: Ar
         tip (lists the valid ones), a tip that no joint moves, more than 6 constraints on a tip, or
         an unknown policy or priority; names the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
-        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
     Examples
     --------

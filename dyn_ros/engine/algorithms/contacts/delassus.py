@@ -184,10 +184,10 @@ _jacobian = Algorithm("contact_jacobian", contact_jacobian_kernel, (Q, ROWS), (C
 _delassus = Algorithm("delassus_matrix", delassus_kernel, (Q, ROWS), (DELASSUS,),
                       options=(CONTACTS,), coupled=projected_delassus_kernel).caller()
 _inverse = Algorithm("delassus_inverse", inverse_kernel, (Q, ROWS), (DELASSUS_INVERSE,),
-                     leaves=(DELASSUS,), options=(CONTACTS,),
+                     also_writes=(DELASSUS,), options=(CONTACTS,),
                      coupled=projected_inverse_kernel).caller()
 _cholesky = Algorithm("delassus_cholesky", cholesky_kernel, (Q, ROWS), (DELASSUS_CHOLESKY,),
-                      leaves=(DELASSUS,), options=(CONTACTS,),
+                      also_writes=(DELASSUS,), options=(CONTACTS,),
                       coupled=projected_cholesky_kernel).caller()
 
 
@@ -243,7 +243,6 @@ def delassus_matrix(model: Model, data: Data, q: ArrayLike, contacts: Sequence[C
     ValueError
         An invalid array, contact or damping; names it, the expected and the actual value.
     numpy.linalg.LinAlgError
-        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
     Examples
     --------
@@ -279,7 +278,6 @@ def delassus_inverse(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
     ValueError
         An invalid array, contact or damping; names it, the expected and the actual value.
     numpy.linalg.LinAlgError
-        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
     Examples
     --------
@@ -314,7 +312,6 @@ def delassus_cholesky(model: Model, data: Data, q: ArrayLike, contacts: Sequence
     ValueError
         An invalid array, contact or damping; names it, the expected and the actual value.
     numpy.linalg.LinAlgError
-        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
     Examples
     --------

@@ -112,7 +112,7 @@ class ContactDerivatives(NamedTuple):
 _derivatives = Algorithm(
     "contact_dynamics_derivatives", contact_derivatives_kernel, (Q, V, TAU_IN, F_EXT, ROWS),
     (DDQ_DQ, DDQ_DV, DDQ_DTAU, DLAMBDA_DQ, DLAMBDA_DV, DLAMBDA_DTAU), optional=(F_EXT,),
-    leaves=(DDQ, dynamics.LAMBDA_C, dynamics.LAMBDA_C_PROX, dynamics.DIFF_LAMBDA_C, MINV,
+    also_writes=(DDQ, dynamics.LAMBDA_C, dynamics.LAMBDA_C_PROX, dynamics.DIFF_LAMBDA_C, MINV,
             *rates.RATES), options=(CONTACTS,),
     coupled=projected_contact_derivatives_kernel).caller(
         make=lambda results: ContactDerivatives(*results))
@@ -159,7 +159,6 @@ def contact_dynamics_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
     ValueError
         As for ``contact_dynamics``.
     numpy.linalg.LinAlgError
-        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
     Examples
     --------

@@ -106,7 +106,7 @@ def projected_contact_dynamics_kernel(r):
 
 _contact_dynamics = Algorithm(
     "contact_dynamics", contact_dynamics_kernel, (Q, V, TAU_IN, F_EXT, ROWS),
-    (DDQ, LAMBDA_C, SOLUTION), optional=(F_EXT,), leaves=(LAMBDA_C_PROX, DIFF_LAMBDA_C),
+    (DDQ, LAMBDA_C, SOLUTION), optional=(F_EXT,), also_writes=(LAMBDA_C_PROX, DIFF_LAMBDA_C),
     options=(CONTACTS,), coupled=projected_contact_dynamics_kernel).caller()
 
 
@@ -159,7 +159,6 @@ def contact_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: 
         An invalid array, frame, or setting; contacts of the same name, more than 36 rows, or a
         contact that no joint moves; names it, the expected and the actual value.
     numpy.linalg.LinAlgError
-        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
     Examples
     --------

@@ -234,7 +234,7 @@ _impulses = Algorithm(
     options=(CONTACTS,), coupled=projected_impulse_kernel).caller()
 _derivatives = Algorithm(
     "impulse_dynamics_derivatives", impulse_derivatives_kernel, (Q, V, ROWS),
-    (DQ_AFTER_DQ, DQ_AFTER_DV, DIMPULSE_DQ, DIMPULSE_DV), leaves=(DQ_AFTER, IMPULSE_C),
+    (DQ_AFTER_DQ, DQ_AFTER_DV, DIMPULSE_DQ, DIMPULSE_DV), also_writes=(DQ_AFTER, IMPULSE_C),
     options=(CONTACTS,), coupled=projected_impulse_derivatives_kernel).caller(
         make=lambda results: ImpulseDerivatives(*results))
 
@@ -277,7 +277,6 @@ def impulse_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     ValueError
         As for ``contact_dynamics``, or a restitution that is not from 0 to 1.
     numpy.linalg.LinAlgError
-        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
     Examples
     --------
@@ -330,7 +329,6 @@ def impulse_dynamics_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
     ValueError
         As for ``impulse_dynamics``.
     numpy.linalg.LinAlgError
-        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
     Examples
     --------

@@ -209,13 +209,13 @@ def projected_bias_kernel(r):
 _inertia = Algorithm("operational_space_inertia", inertia_kernel, (Q, packed.ROWS), (OSIM,),
                      options=(packed.CONTACTS,), coupled=projected_inertia_kernel).caller()
 _inverse = Algorithm("dynamically_consistent_inverse", inverse_kernel, (Q, packed.ROWS), (JBAR,),
-                     leaves=(OSIM,), options=(packed.CONTACTS,),
+                     also_writes=(OSIM,), options=(packed.CONTACTS,),
                      coupled=projected_inverse_kernel).caller()
 _projector = Algorithm("null_space_projector", inverse_kernel, (Q, packed.ROWS), (PROJECTOR,),
-                       leaves=(OSIM, JBAR), options=(packed.CONTACTS,),
+                       also_writes=(OSIM, JBAR), options=(packed.CONTACTS,),
                        coupled=projected_inverse_kernel).caller()
 _bias = Algorithm("operational_space_bias", bias_kernel, (Q, V, packed.ROWS), (MU, P),
-                  leaves=(OSIM, JBAR), options=(packed.CONTACTS,),
+                  also_writes=(OSIM, JBAR), options=(packed.CONTACTS,),
                   coupled=projected_bias_kernel).caller()
 
 
@@ -264,7 +264,6 @@ def operational_space_inertia(
     Raises
     ------
     numpy.linalg.LinAlgError
-        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
     Examples
     --------
@@ -300,7 +299,6 @@ def dynamically_consistent_inverse(
     Raises
     ------
     numpy.linalg.LinAlgError
-        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
     Examples
     --------
@@ -336,7 +334,6 @@ def null_space_projector(model: Model, data: Data, q: ArrayLike, frame: str | in
     Raises
     ------
     numpy.linalg.LinAlgError
-        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
     Examples
     --------
@@ -377,7 +374,6 @@ def operational_space_bias(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     Raises
     ------
     numpy.linalg.LinAlgError
-        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
     Examples
     --------

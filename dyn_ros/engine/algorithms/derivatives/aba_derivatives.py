@@ -84,10 +84,10 @@ def projected_derivatives_kernel(r):
     rd.columns_in_world(r)
 
 
-LEAVES = (DDQ, rd.DTAU_DQ, rd.DTAU_DV, M, *rd.LEAVES)
+ALSO_WRITES = (DDQ, rd.DTAU_DQ, rd.DTAU_DV, M, *rd.ALSO_WRITES)
 _aba_derivatives = Algorithm("aba_derivatives", aba_derivatives_kernel, (Q, V, TAU_IN, F_EXT),
-                             (DDQ_DQ, DDQ_DV, minverse.MINV), optional=(F_EXT,), leaves=LEAVES,
-                             coupled=projected_derivatives_kernel).caller()
+                             (DDQ_DQ, DDQ_DV, minverse.MINV), optional=(F_EXT,),
+                             also_writes=ALSO_WRITES, coupled=projected_derivatives_kernel).caller()
 
 
 def aba_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
@@ -115,7 +115,6 @@ def aba_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: A
     Raises
     ------
     numpy.linalg.LinAlgError
-        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
     Examples
     --------

@@ -25,7 +25,7 @@ from ...model.model import Model
 from ..dynamics import minverse
 from ..dynamics.aba import aba_kernel, projected_aba_kernel
 from . import rnea_second_order
-from .aba_derivatives import DDQ_DQ, DDQ_DV, LEAVES, differentiate
+from .aba_derivatives import ALSO_WRITES, DDQ_DQ, DDQ_DV, differentiate
 from .rnea_derivatives import columns_in_world
 
 D2DDQ_DQDQ = field(
@@ -137,9 +137,9 @@ def projected_second_order_derivatives_kernel(r):
 _second_order = Algorithm("aba_second_order_derivatives", aba_second_order_derivatives_kernel,
                           (Q, V, TAU_IN, F_EXT), (D2DDQ_DQDQ, D2DDQ_DVDV, D2DDQ_DQDV, D2DDQ_DTAUDQ),
                           optional=(F_EXT,),
-                          leaves=(DDQ_DQ, DDQ_DV, minverse.MINV, rnea_second_order.D2TAU_DQDQ,
+                          also_writes=(DDQ_DQ, DDQ_DV, minverse.MINV, rnea_second_order.D2TAU_DQDQ,
                                   rnea_second_order.D2TAU_DVDV, rnea_second_order.D2TAU_DQDV,
-                                  rnea_second_order.D2TAU_DADQ, *LEAVES),
+                                  rnea_second_order.D2TAU_DADQ, *ALSO_WRITES),
                           coupled=projected_second_order_derivatives_kernel).caller()
 
 
@@ -174,7 +174,6 @@ def aba_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
     Raises
     ------
     numpy.linalg.LinAlgError
-        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
     Examples
     --------

@@ -66,7 +66,7 @@ def coriolis_matrix_kernel(r):
 
 
 _coriolis = Algorithm("coriolis_matrix", coriolis_matrix_kernel, (Q, V), (C,),
-                      leaves=(J, DJ, OV)).caller()
+                      also_writes=(J, DJ, OV)).caller()
 
 
 def coriolis_matrix(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,

@@ -218,16 +218,17 @@ def static_torque_derivatives_kernel(r):
     statics_derivatives(r, ly.offset(r, DTAU_DQ))
 
 
-LEAVES = (TAU, J, DJ, rc.PSID, rc.PSIDD, rc.DVDQ, rc.DADQ, rc.DADV, DFDQ, DFDV, DFDA, OV, OA_GF)
+ALSO_WRITES = (TAU, J, DJ, rc.PSID, rc.PSIDD, rc.DVDQ, rc.DADQ, rc.DADV, DFDQ, DFDV, DFDA, OV,
+               OA_GF)
 _rnea_derivatives = Algorithm(
     "rnea_derivatives", rnea_derivatives_kernel, (Q, V, A, F_EXT), (DTAU_DQ, DTAU_DV, M),
-    optional=(F_EXT,), leaves=LEAVES).caller()
+    optional=(F_EXT,), also_writes=ALSO_WRITES).caller()
 _gravity_derivatives = Algorithm(
     "generalized_gravity_derivatives", generalized_gravity_derivatives_kernel, (Q,),
-    (DG_DQ,), leaves=(J, rc.PSIDD, DFDQ)).caller()
+    (DG_DQ,), also_writes=(J, rc.PSIDD, DFDQ)).caller()
 _static_derivatives = Algorithm(
     "static_torque_derivatives", static_torque_derivatives_kernel, (Q, F_EXT),
-    (DTAU_DQ,), leaves=(J, rc.PSIDD, DFDQ)).caller()
+    (DTAU_DQ,), also_writes=(J, rc.PSIDD, DFDQ)).caller()
 
 
 def rnea_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,

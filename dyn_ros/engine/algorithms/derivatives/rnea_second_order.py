@@ -195,7 +195,7 @@ def rnea_second_order_derivatives_kernel(r):
 _second_order = Algorithm(
     "rnea_second_order_derivatives", rnea_second_order_derivatives_kernel, (Q, V, A, F_EXT),
     (D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ), optional=(F_EXT,),
-    leaves=(rd.DTAU_DQ, rd.DTAU_DV, M, *rd.LEAVES)).caller()
+    also_writes=(rd.DTAU_DQ, rd.DTAU_DV, M, *rd.ALSO_WRITES)).caller()
 
 
 def rnea_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,

@@ -60,9 +60,9 @@ def joint_forces_kernel(r):
 
 
 _momenta = Algorithm("body_momenta", body_momenta_kernel, (Q, V), (H, OH),
-                     leaves=(JOINT_V, LIMI, OMI)).caller()
+                     also_writes=(JOINT_V, LIMI, OMI)).caller()
 _forces = Algorithm("joint_forces", joint_forces_kernel, (Q, V, A, F_EXT), (JOINT_F, OF),
-                    optional=(F_EXT,), leaves=(TAU, JOINT_V, JOINT_A, LIMI, OMI)).caller()
+                    optional=(F_EXT,), also_writes=(TAU, JOINT_V, JOINT_A, LIMI, OMI)).caller()
 
 
 def body_momenta(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,

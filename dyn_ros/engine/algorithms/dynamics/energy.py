@@ -74,12 +74,12 @@ def mechanical_energy_kernel(r):
 
 
 _kinetic = Algorithm("kinetic_energy", kinetic_energy_kernel, (Q, V), (KINETIC,),
-                     leaves=(JOINT_V, LIMI, OMI)).caller()
+                     also_writes=(JOINT_V, LIMI, OMI)).caller()
 _potential = Algorithm("potential_energy", potential_energy_kernel, (Q,), (POTENTIAL,),
-                       leaves=(LIMI, OMI)).caller()
+                       also_writes=(LIMI, OMI)).caller()
 _mechanical = Algorithm("mechanical_energy", mechanical_energy_kernel, (Q, V),
                         (MECHANICAL,),
-                        leaves=(KINETIC, POTENTIAL, JOINT_V, LIMI, OMI)).caller()
+                        also_writes=(KINETIC, POTENTIAL, JOINT_V, LIMI, OMI)).caller()
 
 
 def kinetic_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,

@@ -72,7 +72,8 @@ def frame_forces_kernel(r):
 
 
 _forces = Algorithm("frame_forces", frame_forces_kernel, (Q, V, A, F_EXT, WRENCHES), (FRAME_F,),
-                    optional=(F_EXT, WRENCHES), leaves=(TAU, JOINT_V, JOINT_A, JOINT_F)).caller()
+                    optional=(F_EXT, WRENCHES),
+                    also_writes=(TAU, JOINT_V, JOINT_A, JOINT_F)).caller()
 
 
 def frame_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,

@@ -229,7 +229,6 @@ def minverse(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Arr
     Raises
     ------
     numpy.linalg.LinAlgError
-        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
     Examples
     --------

@@ -120,7 +120,7 @@ def momentum_terms_kernel(r):
 
 
 _momentum_terms = Algorithm("momentum_terms", momentum_terms_kernel, (Q, V), (P, P_RATE),
-                            leaves=(JOINT_V,)).caller()
+                            also_writes=(JOINT_V,)).caller()
 
 
 def momentum_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,

@@ -120,13 +120,13 @@ def static_torque_kernel(r):
 
 
 _rnea = Algorithm("rnea", rnea_kernel, (Q, V, A, F_EXT), (TAU,), optional=(F_EXT,),
-                  leaves=(JOINT_V, JOINT_A, JOINT_F)).caller()
+                  also_writes=(JOINT_V, JOINT_A, JOINT_F)).caller()
 _nle = Algorithm("nonlinear_effects", nonlinear_effects_kernel, (Q, V), (NLE,),
-                 leaves=(JOINT_V, JOINT_A, JOINT_F)).caller()
+                 also_writes=(JOINT_V, JOINT_A, JOINT_F)).caller()
 _gravity = Algorithm("generalized_gravity", generalized_gravity_kernel, (Q,), (G,),
-                     leaves=(JOINT_A, JOINT_F)).caller()
+                     also_writes=(JOINT_A, JOINT_F)).caller()
 _static = Algorithm("static_torque", static_torque_kernel, (Q, F_EXT), (TAU,),
-                    optional=(F_EXT,), leaves=(JOINT_A, JOINT_F)).caller()
+                    optional=(F_EXT,), also_writes=(JOINT_A, JOINT_F)).caller()
 
 
 def rnea(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,

@@ -117,7 +117,7 @@ _velocity_derivatives = Algorithm(
     optional=(POINT,), options=(FRAME, REFERENCE_FRAME)).caller()
 _acceleration_derivatives = Algorithm(
     "frame_acceleration_derivatives", acceleration_derivatives_kernel, (Q, V, A, POINT),
-    (V_DQ, A_DQ, A_DV, A_DA), optional=(POINT,), leaves=(V_DV,),
+    (V_DQ, A_DQ, A_DV, A_DA), optional=(POINT,), also_writes=(V_DV,),
     options=(FRAME, REFERENCE_FRAME, CLASSICAL)).caller()
 
 
@@ -147,13 +147,6 @@ def frame_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayL
         The Jacobian of the frame [m, rad per rad, m].
         For a single state, ``data.v_partial_dq`` and ``data.v_partial_dv``; for a batch, new arrays
         with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
-        unknown frame or reference frame (lists the valid ones); names the argument, the expected
-        and the actual value.
 
     Examples
     --------
@@ -203,13 +196,6 @@ def frame_acceleration_derivatives(model: Model, data: Data, q: ArrayLike, v: Ar
         With respect to acceleration: the Jacobian of the frame [m, rad per rad, m].
         For a single state, ``data.v_partial_dq`` and so on; for a batch, new arrays with a leading
         batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
-        unknown frame or reference frame (lists the valid ones); names the argument, the expected
-        and the actual value.
 
     Examples
     --------

@@ -97,7 +97,7 @@ _jacobian = Algorithm("frame_jacobian", jacobian_kernel, (Q, POINT), (FRAME_JACO
                       optional=(POINT,), options=(FRAME, REFERENCE_FRAME)).caller()
 _variation = Algorithm("frame_jacobian_time_variation", jacobian_time_variation_kernel,
                        (Q, V, POINT), (FRAME_JACOBIAN_TIME_VARIATION,), optional=(POINT,),
-                       leaves=(FRAME_JACOBIAN,), options=(FRAME, REFERENCE_FRAME)).caller()
+                       also_writes=(FRAME_JACOBIAN,), options=(FRAME, REFERENCE_FRAME)).caller()
 _hessian = Algorithm("frame_hessian", hessian_kernel, (Q,), (FRAME_HESSIAN,),
                      options=(FRAME, REFERENCE_FRAME)).caller()
 
@@ -119,13 +119,6 @@ def frame_jacobian(model: Model, data: Data, q: ArrayLike, frame: str | int,
     (6, nv) ndarray
         Columns (linear, angular); a mimic joint contributes to the column of its master. For a
         single state, ``data.frame_jacobian``; for a batch, a new array with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
-        unknown frame or reference frame (lists the valid ones); names the argument, the expected
-        and the actual value.
 
     Examples
     --------
@@ -160,13 +153,6 @@ def frame_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: Arr
         In the order and the frame of ``frame_jacobian``. For a single state,
         ``data.frame_jacobian_time_variation``; for a batch, a new array with a leading batch axis.
 
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
-        unknown frame or reference frame (lists the valid ones); names the argument, the expected
-        and the actual value.
-
     Examples
     --------
     >>> axes = ReferenceFrame.LOCAL_WORLD_ALIGNED
@@ -195,13 +181,6 @@ def frame_hessian(model: Model, data: Data, q: ArrayLike, frame: str | int,
     (6, nv, nv) ndarray
         Indexed by row (linear, angular) and column of the Jacobian, and coordinate. For a single
         state, ``data.frame_hessian``; for a batch, a new array with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
-        unknown frame or reference frame (lists the valid ones); names the argument, the expected
-        and the actual value.
 
     Examples
     --------
@@ -236,13 +215,6 @@ def joint_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | int,
     (6, nv) ndarray
         Columns (linear, angular); a mimic joint contributes to the column of its master. For a
         single state, ``data.frame_jacobian``; for a batch, a new array with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
-        unknown joint or reference frame (lists the valid ones); names the argument, the expected
-        and the actual value.
 
     Examples
     --------
@@ -279,13 +251,6 @@ def joint_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: Arr
         In the order and the frame of ``joint_jacobian``. For a single state,
         ``data.frame_jacobian_time_variation``; for a batch, a new array with a leading batch axis.
 
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
-        unknown joint or reference frame (lists the valid ones); names the argument, the expected
-        and the actual value.
-
     Examples
     --------
     >>> last = model.joint_names[-1]
@@ -318,13 +283,6 @@ def joint_hessian(model: Model, data: Data, q: ArrayLike, joint: str | int,
     (6, nv, nv) ndarray
         Indexed by row (linear, angular) and column of the Jacobian, and coordinate. For a single
         state, ``data.frame_hessian``; for a batch, a new array with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
-        unknown joint or reference frame (lists the valid ones); names the argument, the expected
-        and the actual value.
 
     Examples
     --------

@@ -130,10 +130,10 @@ def acceleration_kernel(r):
 _velocity = Algorithm("frame_velocity", velocity_kernel, (Q, V), (FRAME_VELOCITY,),
                       options=(FRAME, REFERENCE_FRAME)).caller()
 _acceleration = Algorithm("frame_acceleration", acceleration_kernel, (Q, V, A),
-                          (FRAME_ACCELERATION,), leaves=(FRAME_CLASSICAL_ACCELERATION,),
+                          (FRAME_ACCELERATION,), also_writes=(FRAME_CLASSICAL_ACCELERATION,),
                           options=(FRAME, REFERENCE_FRAME)).caller()
 _classical = Algorithm("frame_classical_acceleration", acceleration_kernel, (Q, V, A),
-                       (FRAME_CLASSICAL_ACCELERATION,), leaves=(FRAME_ACCELERATION,),
+                       (FRAME_CLASSICAL_ACCELERATION,), also_writes=(FRAME_ACCELERATION,),
                        options=(FRAME, REFERENCE_FRAME)).caller()
 
 
@@ -148,13 +148,6 @@ def frame_velocity(model: Model, data: Data, q: ArrayLike, v: ArrayLike, frame: 
     (6,) ndarray
         (linear, angular) [m/s, rad/s]. For a single state, ``data.frame_velocity``; for a batch, a
         new array with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
-        unknown frame or reference frame (lists the valid ones); names the argument, the expected
-        and the actual value.
 
     Examples
     --------
@@ -179,13 +172,6 @@ def frame_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: 
     (6,) ndarray
         (linear, angular) [m/s2, rad/s2]. For a single state, ``data.frame_acceleration``; for a
         batch, a new array with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
-        unknown frame or reference frame (lists the valid ones); names the argument, the expected
-        and the actual value.
 
     Examples
     --------
@@ -213,13 +199,6 @@ def frame_classical_acceleration(model: Model, data: Data, q: ArrayLike, v: Arra
     (6,) ndarray
         (linear, angular) [m/s2, rad/s2]. For a single state, ``data.frame_classical_acceleration``;
         for a batch, a new array with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
-        unknown frame or reference frame (lists the valid ones); names the argument, the expected
-        and the actual value.
 
     Examples
     --------

@@ -94,12 +94,12 @@ def second_time_variation_kernel(r):
 
 
 _jacobians = Algorithm("joint_jacobians", joint_jacobians_kernel, (Q,), (J,),
-                       leaves=(OMI,)).caller()
+                       also_writes=(OMI,)).caller()
 _variation = Algorithm("joint_jacobians_time_variation", time_variation_kernel, (Q, V),
-                       (DJ,), leaves=(J, OV, OMI)).caller()
+                       (DJ,), also_writes=(J, OV, OMI)).caller()
 _second_variation = Algorithm("joint_jacobians_second_time_variation",
                               second_time_variation_kernel, (Q, V, A), (DDJ,),
-                              leaves=(DJ, J, OV, OA, OMI)).caller()
+                              also_writes=(DJ, J, OV, OA, OMI)).caller()
 
 
 def joint_jacobians(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:

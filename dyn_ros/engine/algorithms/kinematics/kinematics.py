@@ -139,13 +139,13 @@ def frame_placements_kernel(r):
 
 _forward = Algorithm("forward_kinematics", forward_kinematics_kernel, (Q, V, A),
                      (OMI, LIMI, JOINT_V, JOINT_ACC, OV, OA), optional=(V, A),
-                     leaves=(JOINT_A, OA_GF)).caller()
+                     also_writes=(JOINT_A, OA_GF)).caller()
 _less_gravity = Algorithm("accelerations_less_gravity", forward_kinematics_kernel, (Q, V, A),
                           (JOINT_A, OA_GF), optional=(V, A),
-                          leaves=(OMI, LIMI, JOINT_V, JOINT_ACC, OV, OA)).caller()
+                          also_writes=(OMI, LIMI, JOINT_V, JOINT_ACC, OV, OA)).caller()
 _bias = Algorithm("bias_acceleration", bias_acceleration_kernel, (Q, V), (OA_DRIFT,)).caller()
 _placements = Algorithm("frame_placements", frame_placements_kernel, (Q,), (OMF,),
-                        leaves=(OMI, LIMI)).caller()
+                        also_writes=(OMI, LIMI)).caller()
 
 
 def forward_kinematics(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,

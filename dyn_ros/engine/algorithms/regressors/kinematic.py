@@ -95,13 +95,6 @@ def frame_kinematic_regressor(model: Model, data: Data, q: ArrayLike, frame: str
         a single state, ``data.frame_kinematic_regressor``; for a batch, a new array with a leading
         batch axis.
 
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
-        unknown frame or reference frame (lists the valid ones); names the argument, the expected
-        and the actual value.
-
     Examples
     --------
     An error of 1 mm in the placement of the first joint, along its z, moves the tool by 1 mm:
@@ -135,13 +128,6 @@ def joint_kinematic_regressor(model: Model, data: Data, q: ArrayLike, joint: str
         Rows (linear, angular) [m, rad], columns (linear, angular) of each joint [per m, rad]. For
         a single state, ``data.frame_kinematic_regressor``; for a batch, a new array with a leading
         batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
-        unknown joint or reference frame (lists the valid ones); names the argument, the expected
-        and the actual value.
 
     Examples
     --------
