@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The delay of measured efforts behind positions and velocities: estimated, and compensated.
+"""The delay of measured efforts behind positions and velocities.
 
 The estimate compares measured efforts with those of the model some time earlier. Of each joint the
 gravity torque, the inertial torque, friction, the rotor inertia and a constant have factors of

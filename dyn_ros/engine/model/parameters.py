@@ -193,11 +193,16 @@ def log_cholesky(parameters: ArrayLike) -> Array:
     >>> np.allclose(dyn_ros.from_log_cholesky(x), body), round(float(np.exp(2.0 * x[0])), 6)
     (True, 2.0)
     """
-    array = _numbers("parameters", parameters, (10,))
+    return _log_cholesky("parameters", parameters)
+
+
+def _log_cholesky(name, parameters):
+    """``log_cholesky`` of an argument with this name."""
+    array = _numbers(name, parameters, (10,))
     physical: NDArray[np.bool_] = np.asarray(is_physical(array))
     if not physical.all():
         index = "".join(f"[{i}]" for i in np.argwhere(~physical)[0])
-        raise ValueError(f"parameters{index}: expected a positive definite pseudo-inertia, got "
+        raise ValueError(f"{name}{index}: expected a positive definite pseudo-inertia, got "
                          f"{array[~physical][0].tolist()}; is_physical finds these bodies")
     m = array[..., 0]
     t = array[..., 1:4] / m[..., None]
@@ -355,7 +360,8 @@ def riemannian_distance(parameters: ArrayLike, reference: ArrayLike) -> Scalar:
 
 def _ratios(parameters, reference):
     """Eigenvalues of P P0^-1, ascending."""
-    U, U0 = (_factor(log_cholesky(body)) for body in (parameters, reference))
+    U, U0 = (_factor(_log_cholesky(name, body)) for name, body in (
+        ("parameters", parameters), ("reference", reference)))
     singular = np.linalg.svd(np.linalg.solve(*np.broadcast_arrays(U0, U)), compute_uv=False)
     return singular[..., ::-1] ** 2
 

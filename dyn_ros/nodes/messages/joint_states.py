@@ -8,13 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from sensor_msgs.msg import JointState
 
-from ...cdr.definition import DTYPES, definition_of
+from ...cdr.definition import definition_of
 from ...cdr.layout import PLAIN, STAMP
 from ...cdr.reader import Layout, Reader
 from ...engine.kernel.types import Array
 from .serialized import deserialized
 
 _NUMBERS = "position", "velocity", "effort"
+_BODY, _stamp_of = len(PLAIN), STAMP.unpack_from
 _VARYING = frozenset(("header.stamp", *_NUMBERS))
 
 
@@ -37,16 +38,16 @@ class _Layout(Layout[JointStateFields]):
     def __init__(self, data: bytes, fields: JointStateFields) -> None:
         super().__init__(definition_of(JointState), data, _VARYING)
         self._name = fields.name
-        self._stamp = len(PLAIN) + self.items["header.stamp"].start
+        self._stamp = _BODY + self.items["header.stamp"].start
         self._parts = [self.items[name].part for name in _NUMBERS]
+        self._end = _BODY + 8 * max(part.stop for part in self._parts)
 
     def read(self, data: bytes) -> JointStateFields:
-        sec, nanosec = STAMP.unpack_from(data, self._stamp)
-        body = data[len(PLAIN):]        # a copy: doubles are aligned
-        numbers = np.frombuffer(body, DTYPES["float64"], len(body) // 8)
-        position, velocity, effort = (numbers[part] for part in self._parts)
-        return JointStateFields(
-            sec * 1_000_000_000 + nanosec, self._name, position, velocity, effort)
+        sec, nanosec = _stamp_of(data, self._stamp)
+        numbers = np.frombuffer(data[_BODY:self._end])      # a copy: doubles are aligned
+        position, velocity, effort = self._parts
+        return JointStateFields(sec * 1_000_000_000 + nanosec, self._name, numbers[position],
+                                numbers[velocity], numbers[effort])
 
 
 def _deserialized(data: bytes) -> JointStateFields:

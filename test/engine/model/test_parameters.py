@@ -354,3 +354,14 @@ def test_a_plate_and_a_massless_link_are_not_positive_definite():
     model.inertial_parameters = p
     assert not model.is_physical[[2, 3]].any() and model.is_physical.dtype == bool
     assert dyn_ros.is_physical(p, boundary=True)[[2, 3]].all()
+
+
+@pytest.mark.parametrize("distance", [dyn_ros.entropic_divergence, dyn_ros.riemannian_distance])
+@pytest.mark.parametrize("wrong", ["abc", None, [[1, 2], [3]], np.zeros(3), np.full(10, np.nan),
+                                   np.zeros(10)], ids=repr)
+def test_the_body_that_is_wrong_is_named(distance, wrong):
+    body = dyn_ros.Inertia.from_box(2.0, [0.1, 0.2, 0.3]).dynamic_parameters()
+    with pytest.raises(ValueError, match="^reference: expected"):
+        distance(body, wrong)
+    with pytest.raises(ValueError, match="^parameters: expected"):
+        distance(wrong, body)
