@@ -47,7 +47,8 @@ def one_by_one(session, stamp, q, v, tau, known):
 @pytest.mark.parametrize("robot", ROBOTS)
 @pytest.mark.parametrize("values", [
     {}, {"smoothing": 0.0}, {"method": "direct"}, {"method": "kalman"}, {"effort_delay": 0.013},
-    {"effort_delay": -0.013}, {"effort_delay": 1e-10}, {"friction": False, "friction_velocity": 0.1}], ids=str)
+    {"effort_delay": -0.013}, {"effort_delay": 1e-10},
+    {"friction": False, "friction_velocity": 0.1}], ids=str)
 def test_one_by_one_equals_all_at_once(robot, values):
     model = motions.lossy(*ROBOTS[robot])
     stamp, q, v, tau = recorded(model)
