@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from os import PathLike
 from typing import Any, Protocol
 
@@ -145,6 +145,11 @@ class Samples:
         ValueError
             No recordings, or of different robots or contacts, or only some with external forces.
         """
+        recordings = list(recordings) if isinstance(recordings, Iterable) else [recordings]
+        for one in recordings:
+            if not isinstance(one, Samples):
+                raise TypeError(f"recordings: expected a sequence of dyn_ros.Samples, got "
+                                f"{type(one).__name__}: {one!r:.80}")
         if len(recordings) == 1:
             return recordings[0]
         kinds = {(one.q.shape[1], one.v.shape[1], one.f_ext is None, one.contacts,

@@ -303,7 +303,10 @@ class ConfigurationSpace(Structure):
         -------
         (nq,) ndarray
         """
-        rng = rng or np.random.default_rng()
+        rng = np.random.default_rng() if rng is None else rng
+        if not hasattr(rng, "standard_normal"):
+            raise TypeError(f"rng: expected a numpy.random.Generator, got {type(rng).__name__}: "
+                            f"{rng!r:.80}")
         lower, upper = self.lower.copy(), self.upper.copy()
         for joint, start, nq in zip(self.tree.joints, self.idx_q, self.nqs):
             angle = {"revolute": start, "continuous": start, "planar": start + 2}.get(joint.kind)

@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Conversion of wrenches on frames to wrenches on joints."""
+from collections.abc import Mapping
+
 import numpy as np
 
 from .frames import ReferenceFrame
@@ -12,6 +14,9 @@ _WORLD = "world"
 
 def external_forces(model, wrenches, q, axes):
     """Wrenches on joints, (njoints, 6) or (B, njoints, 6); see ``Model.external_forces``."""
+    if not isinstance(wrenches, Mapping):
+        raise TypeError(f"wrenches: expected a dict of wrenches by frame, got "
+                        f"{type(wrenches).__name__}: {wrenches!r:.80}")
     placements, batch = None, ()
     if q is not None:
         q, _ = as_array(model, "q", ("nq",), q)

@@ -73,3 +73,16 @@ def test_damping_is_one_number_whatever_the_call_before_was(before, damping):
         assert np.array_equal(one, expected)
     with pytest.raises(ValueError, match="damping: expected a finite number, got"):
         dyn_ros.contact_dynamics(pair.model, data, **given, damping=damping)
+
+
+@pytest.mark.parametrize("wrong", [0, 1.5, "abc", [], [None], {1}, np.zeros(3), object(), int],
+                         ids=repr)
+def test_arguments_of_methods_that_are_of_another_type(wrong):
+    model = peer.pair("double_pendulum").model
+    with pytest.raises(TypeError, match="^wrenches: expected a dict of wrenches by frame, got"):
+        model.external_forces(wrong)
+    with pytest.raises(TypeError, match=r"^rng: expected a numpy\.random\.Generator, got"):
+        model.random_configuration(wrong)
+    if not isinstance(wrong, list) or wrong:        # of none, it is a ValueError
+        with pytest.raises(TypeError, match="^recordings: expected a sequence"):
+            dyn_ros.Samples.concatenate(wrong)
