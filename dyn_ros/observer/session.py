@@ -112,7 +112,8 @@ class Session:
         self.valid = self.residual_valid = False
         self.problem, self.restarts = "", 0
         self._running = self._residual_running = False
-        self._stamp = self._started = self._residual_started = -1
+        self._stamp = self._residual_started = 0
+        self._started: int | None = None
         self._period = 0.0
 
     def filter(self, name: str) -> _Filter:
@@ -134,7 +135,7 @@ class Session:
 
     def begin(self) -> None:
         """Start at the next sample, with nothing known."""
-        self._running, self._started, self._period = True, -1, 0.0
+        self._running, self._started, self._period = True, None, 0.0
         self._line.reset()
 
     def update(self, stamp: int, q: Array, v: Array | None, tau: Array | None, missing: str = "", *,
@@ -156,7 +157,7 @@ class Session:
             return None
         if not self._running:
             self.begin()
-        dt = 1e-9 * (stamp - self._stamp) if self._started >= 0 else 1.0    # the first: unused
+        dt = 1e-9 * (stamp - self._stamp) if self._started is not None else 1.0    # unused
         self._stamp, self.problem = stamp, ""
         sample = self._line.push(stamp, q, v, tau)
         if sample is None:
@@ -167,7 +168,7 @@ class Session:
 
     def _process(self, stamp: int, dt: float, residual: bool) -> tuple[Array, float] | None:
         q, v, tau, external = self.q, self.v, self.tau, self.filter("external")
-        if self._started < 0:
+        if self._started is None:
             self._started = stamp
             external.start(q, v, tau)
         try:
@@ -255,8 +256,8 @@ class Session:
             which = _slice(rows)
             motion = StampedMotion(rows, stamp[which], q[which], v[which],
                                    tau[which] * self.setup.constant)
-            if self.setup.delay:
-                motion = aligned(self.model, motion, round(1e9 * self.setup.delay))
+            if delay := round(1e9 * self.setup.delay):
+                motion = aligned(self.model, motion, delay)
             valid = self._has_settled(motion.stamp - motion.stamp[:1])
             if not valid.any():
                 continue

@@ -43,6 +43,8 @@ class MessageCollector(Collector):
         Whether the state does not depend on messages: no joints, and no base with odometry.
     collects_effort : bool
         Whether states contain efforts, see `collect`.
+    layout : memoryview
+        Its only entry is a number for the list of names in the latest joint states.
     unknown : tuple of str
         Names that are not joints of the model, from the latest list of names that was new.
     """
@@ -52,7 +54,8 @@ class MessageCollector(Collector):
         super().__init__(Joints.of(model), staleness, base)
         arrays = self._arrays
         self.q, self.v, self.tau = arrays.q, arrays.v, arrays.tau
-        self.collects_effort = False
+        self.collects_effort = self._differentiates = False
+        self._acceleration = arrays.acceleration
         self.unknown: tuple[str, ...] = ()
         self.constant = not len(self._live)
         self._row_names = model.velocity_names
@@ -66,7 +69,7 @@ class MessageCollector(Collector):
         arrays.counts, arrays.head = np.zeros((1, 3), np.int64), np.zeros(8, np.int64)
         self._call = compiled(kernel.COLLECT)
         self._clear_names()
-        self._layout = memoryview(arrays.layout)
+        self.layout = memoryview(arrays.layout)
         self._make_room(32)
 
     def _clear_names(self) -> None:
@@ -144,8 +147,8 @@ class MessageCollector(Collector):
         if "effort" in reads and not self.collects_effort:
             self.collects_effort = True
             self._clear_efforts()
-        if "acceleration" in reads and not self._flags[mem.DIFFERENTIATES]:
-            self._scalars[mem.DIFFERENTIATES] = True
+        if "acceleration" in reads and not self._differentiates:
+            self._differentiates = self._scalars[mem.DIFFERENTIATES] = True
             if self.velocity_known:
                 arrays = self._arrays
                 arrays.v_before[:], arrays.stamps_before[:] = arrays.v, arrays.stamps[arrays.slots]
@@ -166,7 +169,7 @@ class MessageCollector(Collector):
             self.q, self.v, flags[NEWEST],
             () if flags[KNOWS_VELOCITY] else self.missing_velocity(),
             self.tau if self.collects_effort and flags[KNOWS_EFFORT] else None,
-            self._arrays.acceleration if flags[KNOWS_ACCELERATION] else None)
+            self._acceleration if self._differentiates and flags[KNOWS_ACCELERATION] else None)
 
     def behind(self, seconds: float) -> list[str]:
         """Return the names of the joints that are more than this behind the newest [s]."""
@@ -181,11 +184,6 @@ class MessageCollector(Collector):
         return [self._row_names[row] for row in np.flatnonzero(self._arrays.has_effort == 0)]
 
     # -- messages
-
-    @property
-    def layout(self) -> int:
-        """A number for the list of names in the latest joint states."""
-        return self._layout[0]
 
     def receive(self, data: bytes, now: Callable[[], int]) -> bool | None:
         """Process a serialized sensor_msgs/JointState; returns and raises as `joint_states`.

@@ -47,7 +47,8 @@ def one_by_one(session, stamp, q, v, tau, known):
 @pytest.mark.parametrize("robot", ROBOTS)
 @pytest.mark.parametrize("values", [
     {}, {"smoothing": 0.0}, {"method": "direct"}, {"method": "kalman"}, {"effort_delay": 0.013},
-    {"effort_delay": -0.013}, {"friction": False, "friction_velocity": 0.1}], ids=str)
+    {"effort_delay": -0.013}, {"effort_delay": 1e-10},
+    {"friction": False, "friction_velocity": 0.1}], ids=str)
 def test_one_by_one_equals_all_at_once(robot, values):
     model = motions.lossy(*ROBOTS[robot])
     stamp, q, v, tau = recorded(model)
@@ -59,6 +60,21 @@ def test_one_by_one_equals_all_at_once(robot, values):
     for name, rows in expected.items():
         assert np.isfinite(rows).any()
         np.testing.assert_array_equal(found[name], rows, err_msg=name)
+
+
+@pytest.mark.parametrize("first", [-9 * SECOND, -SECOND // 2, -1, 0])
+def test_stamps_may_be_negative(first):
+    model = motions.lossy("panda")
+    stamp, q, v, tau = (rows[:60] for rows in recorded(model))
+    setup, known = setup_of(model), np.ones(60, bool)
+    later = one_by_one(Session(model, setup), stamp, q, v, tau, known)
+    stamp = stamp - stamp[0] + first
+    found = one_by_one(Session(model, setup), stamp, q, v, tau, known)
+    assert np.isfinite(later["external"]).any()
+    at_once = Session(model, setup).run(stamp, q, v, tau, known, later)
+    for name, rows in later.items():
+        np.testing.assert_array_equal(found[name], rows, err_msg=name)
+        np.testing.assert_array_equal(at_once[name], rows, err_msg=name)
 
 
 def test_why_it_restarts():

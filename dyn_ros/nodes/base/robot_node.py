@@ -61,6 +61,7 @@ class RobotNode(BaseNode):
         # the latest serialized joint states with each list of names, in the order of reception:
         # by `MessageCollector.layout`, or by the names while there is no robot
         self._latest: dict[int | tuple[str, ...], bytes] = {}
+        self._latest_layout: int | tuple[str, ...] = ()     # the last key
         self._reported: dict[str, float] = {}   # positions in earlier messages
         self._awaited: Sequence[str] = ()       # joints whose positions the description requires
         self._markers = Markers(self, self.markers)
@@ -199,6 +200,7 @@ class RobotNode(BaseNode):
     def _keep(self, key: int | tuple[str, ...], data: bytes) -> None:
         """Keep valid joint states; use the description that waits for positions in them."""
         self._latest.pop(key, None)
+        self._latest_layout = key
         if len(self._latest) >= rules.MAX_LAYOUTS:
             self._latest.clear()
         self._latest[key] = data
@@ -267,7 +269,11 @@ class RobotNode(BaseNode):
             message = deserialized(data, JointState)
             due = robot.state.joint_states(message.name, message.position, message.velocity,
                                            message.effort, self.stamp(message))
-        self._keep(robot.state.layout, data)
+        layout = robot.state.layout[0]
+        if layout == self._latest_layout and not self._awaited:
+            self._latest[layout] = data
+        else:
+            self._keep(layout, data)
         if due:
             process_state(self.nodes, robot, received)
 

@@ -67,7 +67,8 @@ class Observation(Session):
         self._monitor = EffortMonitor(model, self.setup.gains)
         self.tare = np.zeros(model.nv)
         self.exceeded = np.zeros(model.nv, bool)
-        self.collision, self._since = False, -1
+        self.collision = False
+        self._since: int | None = None          # when it got this value [ns]
         self._payload_changes = robot.payload_changes
         self.faults: dict[tuple[str, Kind], str] = {}
         self.adjust(values)
@@ -97,7 +98,7 @@ class Observation(Session):
 
     def since(self, stamp: int) -> int:
         """For how long `collision` has had its value [ns]."""
-        return max(stamp - self._since, 0) if self._since >= 0 else 0
+        return max(stamp - self._since, 0) if self._since is not None else 0
 
     def rising(self, stamp: int) -> bool:
         """Whether the external efforts of a collision have not yet settled."""
@@ -110,7 +111,7 @@ class Observation(Session):
 
     def stop(self) -> None:
         super().stop()
-        self.collision, self._since = False, -1
+        self.collision, self._since = False, None
 
     def begin(self) -> None:
         super().begin()
@@ -160,7 +161,7 @@ class Observation(Session):
         """Compare the external efforts with their thresholds."""
         self.exceeded = self.thresholds.exceeded(self.external, self.v)
         collision = bool(self.exceeded.any())
-        if collision != self.collision or self._since < 0:
+        if collision != self.collision or self._since is None:
             self.collision, self._since = collision, stamp
 
 
