@@ -12,7 +12,7 @@ ORDER = (
     "engine/algorithms/kinematics", "engine/algorithms/dynamics", "engine/algorithms/derivatives",
     "engine/algorithms/centroidal", "engine/algorithms/constrained", "engine/algorithms/contacts",
     "engine/algorithms/regressors", "engine/algorithms/filters", "engine/algorithms", "engine",
-    "check", "identification", "identification/report", "observer", "cdr", "states",
+    "check", "model", "identification", "identification/report", "observer", "cdr", "states",
     "logs/formats", "logs/write", "logs/run", "logs", "viewer/scene", "viewer/page", "viewer",
     "nodes/robot", "nodes/messages", "nodes/base", "nodes/services", "nodes/markers", "nodes",
     "demo", "command", ".")
