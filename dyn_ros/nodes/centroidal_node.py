@@ -18,7 +18,6 @@ from dyn_ros.msg import CentroidalState
 
 from ..cdr.template import Template
 from ..states.joint_states import Rejected, abbreviated
-from ..states.states import State
 from . import feet
 from .base import outputs
 from .base.dispatch import Compute
@@ -27,10 +26,9 @@ from .base.robot_node import Output, RobotNode, run
 from .base.service import Service
 from .markers.centroidal import CENTROIDAL
 from .markers.contact import CONTACT
+from .robot import RobotContext, State, Terms
 from .robot.composite_body import TOO_LARGE, CompositeBody, composite_body
-from .robot.context import RobotContext
 from .robot.support import rate_reads
-from .robot.terms import Terms
 from .services import centroidal, derivative
 
 

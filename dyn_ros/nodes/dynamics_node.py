@@ -16,7 +16,6 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import JointSpaceDynamics, JointSpaceInertia, JointWrenches
 
 from ..cdr.template import Template
-from ..states.states import State
 from .base import command, outputs
 from .base.dispatch import Compute
 from .base.inputs import wrenches
@@ -25,8 +24,7 @@ from .base.service import Service
 from .markers.dynamics import DYNAMICS
 from .messages import conversions
 from .messages.frames import coinciding_link
-from .robot.context import RobotContext
-from .robot.terms import Terms
+from .robot import RobotContext, State, Terms
 from .services import contact, derivative, dynamics
 
 

@@ -16,7 +16,6 @@ from dyn_ros.msg import ContactForce, ContactForces, ContactStates
 from dyn_ros.states.joint_states import duplicates
 
 from ..states.joint_states import Rejected, abbreviated
-from ..states.states import State
 from ..viewer.scene import shapes
 from .base import outputs
 from .base.dispatch import Compute, Output
@@ -24,11 +23,10 @@ from .base.inputs import SENSOR_QOS
 from .base.parameters import Spec
 from .base.robot_node import RobotNode
 from .messages import conversions
+from .robot import RobotContext, State, Terms
 from .robot import support as ground_support
-from .robot.context import RobotContext
 from .robot.ground import moment_about_origin, zero_moment_point
 from .robot.support import Support
-from .robot.terms import Terms
 
 TOPIC = "~/contacts"
 SPECS = (

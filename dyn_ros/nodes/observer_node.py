@@ -17,7 +17,6 @@ from dyn_ros import srv
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import ExternalContact
 
-from ..states.states import State
 from . import observer_parameters
 from .base import outputs
 from .base.dispatch import Compute
@@ -27,10 +26,9 @@ from .markers.observer import OBSERVER
 from .messages import conversions
 from .messages.frames import rotation
 from .observer_parameters import RESTARTING, SPECS
+from .robot import RobotContext, State, Terms
 from .robot.contact_average import ContactAverage
-from .robot.context import RobotContext
 from .robot.observation import Observation, deviations, thresholds
-from .robot.terms import Terms
 from .services import dynamics, model
 from .services import observer as observer_services
 

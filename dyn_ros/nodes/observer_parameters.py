@@ -11,7 +11,7 @@ from rclpy.parameter import Parameter
 from ..states.joint_states import abbreviated
 from .base.parameters import Spec
 from .messages.frames import axes_link, coinciding_link
-from .robot.context import RobotContext, SettingError
+from .robot import RobotContext, SettingError
 from .services import observer as observer_services
 
 POSITIVE = (1e-12, 1e12)

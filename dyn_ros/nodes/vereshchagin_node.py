@@ -18,7 +18,6 @@ from dyn_ros.msg import AccelerationConstraints, ConstrainedDynamics
 from dyn_ros.srv import SolveConstrainedDynamics
 
 from ..states.joint_states import Rejected
-from ..states.states import State
 from .base import command, outputs
 from .base.dispatch import Compute
 from .base.inputs import COMMAND_QOS, wrenches
@@ -30,8 +29,7 @@ from .messages import arrays, conversions
 from .messages import constraints as constraining
 from .messages.constraints import Constraints
 from .messages.wrenches import Wrench, external_forces, requested_forces
-from .robot.context import RobotContext
-from .robot.terms import Terms
+from .robot import RobotContext, State, Terms
 
 PRESETS = (
     Spec("constraints", "topic",

@@ -80,6 +80,7 @@ class Graph:
     def __init__(self, client, process):
         self.client, self.process = client, process
         self.model = importlib.import_module("dyn_ros").Model.from_urdf_file(ARM7)
+        self.motion = None      # what `dyn_ros excite` has written
 
     def name(self, name):
         """Of a node, topic or service, where the nodes are."""
@@ -203,8 +204,9 @@ def _there(graph, words):
 def _published(graph, words):
     topic, name, text = options(words, "-r=", "--once")
     if text == "$(cat motion.yaml)":                        # a topic of another node
-        assert cli.main(["excite", ROBOT, "-o", "motion.yaml"]) == 0
-        message = fill(interface(name)(), yaml.safe_load(Path("motion.yaml").read_text()))
+        if graph.motion is None:                            # which takes long
+            _own_command(graph, ["excite", ROBOT, "-o", "motion.yaml"])
+        message = fill(interface(name)(), yaml.safe_load(graph.motion))
         assert message.joint_names == list(graph.model.velocity_names) and message.points
         return
     graph.set("/vereshchagin", constraints="topic")         # as a node begins
@@ -354,6 +356,8 @@ def _own_command(graph, words):
         cli._parser().parse_args(words)
     else:
         assert exit_code(words) == 0
+    if "motion.yaml" in words:
+        graph.motion = Path("motion.yaml").read_text()
 
 
 @kind("pip install", "uvx --from")

@@ -14,10 +14,8 @@ from dyn_ros.engine.kernel.types import Array
 
 from ...cdr.template import Template
 from ...states.joint_states import Rejected
-from ...states.states import State
 from ..messages import conversions
-from ..robot.context import RobotContext, SettingError
-from ..robot.terms import Terms
+from ..robot import RobotContext, SettingError, State, Terms
 from .dispatch import Compute, Output
 from .lifecycle import BaseNode
 from .parameters import Spec

@@ -16,9 +16,7 @@ from dyn_ros.engine.algorithms.all_terms import Terms as AllTerms
 
 from ...cdr.template import Template
 from ...states.rate_limiter import RateLimiter
-from ...states.states import State
-from ..robot.context import RobotContext
-from ..robot.terms import Terms
+from ..robot import RobotContext, State, Terms
 from .lifecycle import BaseNode
 
 RECOUNT = 0.005     # time after which subscribers are counted again [s]

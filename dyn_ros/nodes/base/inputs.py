@@ -12,7 +12,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from ...states.joint_states import Rejected
 from ..messages.wrenches import WrenchReader
-from ..robot.context import RobotContext
+from ..robot import RobotContext
 from .lifecycle import BaseNode
 
 COMMAND_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)

@@ -21,10 +21,8 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from ...cdr.template import Template
 from ...states.rate_limiter import StampLimiter
-from ...states.states import State
 from ...viewer.scene.marker_arrays import MarkerArrays
-from ..robot.context import RobotContext
-from ..robot.terms import Terms
+from ..robot import RobotContext, State, Terms
 from .dispatch import Compute
 from .parameters import Parameters, Spec
 

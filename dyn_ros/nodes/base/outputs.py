@@ -11,10 +11,8 @@ from sensor_msgs.msg import JointState
 from dyn_ros.engine.kernel.types import Array
 
 from ...cdr.template import Template
-from ...states.states import State
 from ..messages import conversions
-from ..robot.context import RobotContext
-from ..robot.terms import Terms
+from ..robot import RobotContext, State, Terms
 from .dispatch import Compute
 
 

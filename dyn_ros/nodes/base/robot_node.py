@@ -14,10 +14,10 @@ from visualization_msgs.msg import MarkerArray
 
 from ...states import joint_states as rules
 from ...states.joint_states import abbreviated
-from ...states.states import State
 from ..messages import conversions
 from ..messages.serialized import deserialized
-from ..robot.context import RobotContext, SettingError, UnknownPosition
+from ..robot import RobotContext, SettingError, State
+from ..robot.context import UnknownPosition
 from . import description, kernels
 from .command import Command
 from .dispatch import Compute, Dispatch, process_state

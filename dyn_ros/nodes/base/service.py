@@ -22,7 +22,7 @@ from ...states.joint_states import Rejected, abbreviated
 from ...states.states import STATE_HINT, State
 from ..messages import conversions
 from ..messages.requested_state import requested_state
-from ..robot.context import RobotContext
+from ..robot import RobotContext
 
 
 class ServiceNode(Protocol):

@@ -16,14 +16,12 @@ from visualization_msgs.msg import Marker
 from dyn_ros.engine.kernel.lie import matrix_quaternion
 from dyn_ros.engine.kernel.types import Array
 
-from ...states.states import State
 from ...viewer.scene import shapes
 from ...viewer.scene.marker_arrays import MarkerArrays
 from ..base.markers import Draw, Look, kind
 from ..base.parameters import Spec
+from ..robot import RobotContext, State, Terms
 from ..robot.composite_body import COMPOSITE_TERMS, composite_body
-from ..robot.context import RobotContext
-from ..robot.terms import Terms
 
 
 def com(node: Any, robot: RobotContext, look: Look) -> Draw:

@@ -15,15 +15,13 @@ from visualization_msgs.msg import Marker
 
 from dyn_ros.engine.kernel.types import Array
 
-from ...states.states import State
 from ...viewer.scene import shapes
 from ...viewer.scene.marker_arrays import THINNEST, MarkerArrays, Screws
 from ..base.markers import Draw, Look, kind
 from ..base.parameters import Parameters, Spec
-from ..robot.context import RobotContext
+from ..robot import RobotContext, State, Terms
 from ..robot.ground import convex_hull
 from ..robot.support import Support, rate_reads, reads
-from ..robot.terms import Terms
 from .centroidal import ball_at
 
 FINE = 0.3          # width of the lines of a cone / width of other lines

@@ -19,15 +19,13 @@ from dyn_ros import Model
 from dyn_ros.engine.kernel.lie import matrix_quaternion
 from dyn_ros.engine.kernel.types import Array
 
-from ...states.states import State
 from ...viewer.scene import marker_arrays, shapes
 from ...viewer.scene.marker_arrays import MarkerArrays, Screws, rows_of_joints
 from ..base.inputs import Inputs
 from ..base.markers import Draw, Look, kind
 from ..base.parameters import Parameters, Spec
 from ..messages.frames import rotation
-from ..robot.context import RobotContext
-from ..robot.terms import Terms
+from ..robot import RobotContext, State, Terms
 
 LOCAL_WORLD_ALIGNED = dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED
 

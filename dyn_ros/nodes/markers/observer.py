@@ -12,13 +12,11 @@ from typing import Any, Protocol
 import numpy as np
 from visualization_msgs.msg import Marker
 
-from ...states.states import State
 from ...viewer.scene.marker_arrays import JointArrows, MarkerArrays, Screws
 from ..base.markers import Draw, Look, kind
 from ..base.parameters import Spec
-from ..robot.context import RobotContext
+from ..robot import RobotContext, State, Terms
 from ..robot.observation import Observation
-from ..robot.terms import Terms
 
 
 class EffortNode(Protocol):

@@ -14,12 +14,10 @@ import numpy as np
 from dyn_ros import Model
 from dyn_ros.engine.kernel.types import Array
 
-from ...states.states import State
 from ...viewer.scene.marker_arrays import MarkerArrays, Screws
 from ..base.markers import Draw, Look, kind
 from ..messages.constraints import Constraints
-from ..robot.context import RobotContext
-from ..robot.terms import Terms
+from ..robot import RobotContext, State, Terms
 from .dynamics import NEWTON, WRENCH, placements_if, rotated, wrench_of
 
 

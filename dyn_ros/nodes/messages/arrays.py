@@ -14,7 +14,7 @@ from dyn_ros.msg import Matrix, Tensor3
 from dyn_ros.states.joint_states import duplicates
 
 from ...states.joint_states import Rejected, abbreviated
-from ..robot.context import RobotContext
+from ..robot import RobotContext
 
 
 def vector(robot: RobotContext, field: str, names: Sequence[str],

@@ -16,7 +16,7 @@ from dyn_ros.engine.kernel.fields import MAX_CONSTRAINTS
 from dyn_ros.engine.kernel.types import Array
 
 from ...states.joint_states import Rejected
-from ..robot.context import RobotContext
+from ..robot import RobotContext
 from .frames import axes_link, rotation
 
 

@@ -22,7 +22,7 @@ from dyn_ros.msg import ContactForce
 from dyn_ros.states.joint_states import QUATERNION_TOLERANCE, duplicates
 
 from ...states.joint_states import Rejected
-from ..robot.context import RobotContext
+from ..robot import RobotContext
 from . import conversions
 from .frames import reference_frame_id
 

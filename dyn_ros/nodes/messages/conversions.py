@@ -17,7 +17,7 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.spatial import SE3, Force, Inertia, Motion
 from dyn_ros.msg import Matrix
 
-from ..robot.context import RobotContext
+from ..robot import RobotContext
 
 
 def numbers(message: Any, field: str, size: int) -> Array:

@@ -10,7 +10,7 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.frames import frame_number, frame_selector
 
 from ...states.joint_states import Rejected
-from ..robot.context import RobotContext
+from ..robot import RobotContext
 
 
 def coinciding_link(model: Model, frame: str | int) -> str:

@@ -16,7 +16,7 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.inputs import finite_array
 
 from ...states.joint_states import Rejected
-from ..robot.context import RobotContext
+from ..robot import RobotContext
 from . import conversions
 from .frames import axes_link, rotation, world_names
 

@@ -15,10 +15,9 @@ import dyn_ros
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.srv import GetCentroidalMap, GetComJacobian
 
-from ...states.states import State
 from ..base.service import Service
 from ..messages import arrays, conversions
-from ..robot.context import RobotContext
+from ..robot import RobotContext, State
 
 
 def get_com_jacobian(robot: RobotContext, request: Any, response: Any, state: State) -> None:

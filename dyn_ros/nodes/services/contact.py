@@ -11,13 +11,12 @@ import dyn_ros
 from dyn_ros import ContactForces
 from dyn_ros.srv import GetContactDynamics, GetImpulse, GetOperationalSpace
 
-from ...states.states import State
 from ..base.service import Service
 from ..messages import arrays
 from ..messages.contacts import contact_forces, requested_contacts
 from ..messages.frames import reference_frame_id
 from ..messages.wrenches import requested_forces
-from ..robot.context import RobotContext
+from ..robot import RobotContext, State
 
 
 def get_contact_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:

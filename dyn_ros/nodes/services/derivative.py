@@ -12,13 +12,12 @@ import dyn_ros
 from dyn_ros import srv
 from dyn_ros.engine.kernel.types import Array
 
-from ...states.states import State
 from ..base.parameters import Spec
 from ..base.service import Service
 from ..messages import arrays
 from ..messages.frames import reference_frame_id
 from ..messages.wrenches import requested_forces
-from ..robot.context import RobotContext
+from ..robot import RobotContext, State
 
 SPEC = Spec("derivatives", True,
             "Provide the services that return derivatives. false: the first start on a machine "

@@ -15,12 +15,11 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.frames import frame_number
 
 from ...states.joint_states import Rejected
-from ...states.states import State
 from ..base.service import Service
 from ..messages import arrays, conversions
 from ..messages.frames import reference_frame_id
 from ..messages.wrenches import requested_forces
-from ..robot.context import RobotContext
+from ..robot import RobotContext, State
 from .model import get_model
 from .trajectory import get_trajectory_efforts, needs_state
 

@@ -14,7 +14,7 @@ from dyn_ros.msg import FrameModel, JointModel, LinkModel, Payload
 from ..messages import conversions
 from ..messages.constraints import moved_links
 from ..messages.frames import coinciding_link
-from ..robot.context import RobotContext
+from ..robot import RobotContext
 
 KINDS = {"body": "link", "joint": "joint", "fixed_joint": "fixed_joint"}
 

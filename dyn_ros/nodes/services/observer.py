@@ -24,7 +24,7 @@ from ...states.joint_states import Rejected, abbreviated
 from ..base.parameters import Parameters, Spec
 from ..base.service import Pending, Service
 from ..messages import arrays, conversions
-from ..robot.context import RobotContext
+from ..robot import RobotContext
 from . import weighing
 from .dynamics import NAME_LENGTH
 from .listening import Listening, Record, Recorder, Task, listening_time

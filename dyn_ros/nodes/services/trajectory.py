@@ -15,9 +15,8 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.states.joint_states import duplicates
 
 from ...states.joint_states import LARGEST, Rejected, abbreviated
-from ...states.states import State
 from ..messages import arrays
-from ..robot.context import RobotContext
+from ..robot import RobotContext, State
 
 
 def needs_state(robot: RobotContext, request: Any) -> bool:
