@@ -70,10 +70,13 @@ def fault_of_joint_states(m, message, layout):
         return EMPTY
     if layout[mem.PART] == mem.DUPLICATE:
         return TWICE
-    if counts[0] != size or counts[1] not in (0, size) or counts[2] not in (0, size):
+    # without `in`, which loads a module of Numba at the start of each process
+    has_velocities, has_efforts = counts[1] != 0, counts[2] != 0
+    if (counts[0] != size or (has_velocities and counts[1] != size)
+            or (has_efforts and counts[2] != size)):
         return LENGTHS
     fault = fault_in_values(m, start, layout, LARGE_POSITION)
-    if fault == FINE and counts[1] > 0:
+    if fault == FINE and has_velocities:
         return fault_in_values(m, start + size, layout, LARGE_VELOCITY)
     return fault
 
