@@ -24,16 +24,10 @@ _SMALLEST, _LARGEST_SHAPE = 1e-6, 1e6    # m: smaller links and larger shapes ar
 class Extent(NamedTuple):
     """The space that shapes occupy, in a link's frame.
 
-    Attributes
-    ----------
-    hull : Hull
-        Convex hull of all shapes, visual and collision.
-    solid : Solid
-        A solid of uniform density: the visual shapes or, if there are none, those for collisions.
-        A mesh that is not closed counts as its convex hull.
-    largest : float
-        The volume of the hull, or the total of the visual or of the collision shapes, whichever is
-        largest [m3].
+    `hull` is of all shapes, visual and collision. `solid` has uniform density: the visual shapes
+    or, if there are none, those for collisions; a mesh that is not closed counts as its convex
+    hull. `largest` is the volume of the hull, or the total of the visual or of the collision
+    shapes, whichever is largest [m3].
     """
 
     hull: Hull
@@ -42,18 +36,12 @@ class Extent(NamedTuple):
 
 
 class LinkExtents(NamedTuple):
-    """The space of a link.
+    """The space of a link: that of its own shapes, and the one where its mass can be.
 
-    Attributes
-    ----------
-    own : Extent, optional
-        That of its own shapes; None if it has none, or if not all of them are known.
-    allowed : Extent, optional
-        That where the link's mass can be: its own shapes, and those of massless links that are
-        fixed to it. If there are none, those of all links that are fixed to it. None if not all
-        are known.
-    mesh : float
-        Radius of its largest mesh about its center [m]; 0 without meshes.
+    The latter, `allowed`, is that of its own shapes, and those of massless links that are fixed to
+    it. If there are none, it is that of all links that are fixed to it. Both are None without
+    shapes, or if not all are known. `mesh` is the radius of its largest mesh about its center [m];
+    0 without meshes.
     """
 
     own: Extent | None = None
@@ -64,17 +52,10 @@ class LinkExtents(NamedTuple):
 class Extents(NamedTuple):
     """The space of the links of a robot.
 
-    Attributes
-    ----------
-    links : dict of str to LinkExtents
-    unseen : list of str
-        One line for each reason why shapes could not be examined.
-    placements : dict of str to (4, 4) ndarray
-        Of the links in the root link's frame, with all joints at 0.
-    bodies : dict of str to str
-        The first of the links that each link is fixed to: the same for those of a rigid body.
-    y_up : list of str
-        The meshes in COLLADA files whose up axis is y.
+    `unseen` has a line for each reason why shapes could not be examined. `placements` (4, 4) are
+    those of the links in the root link's frame, with all joints at 0. `bodies` has the first of the
+    links that each link is fixed to: the same for those of a rigid body. `y_up` are the meshes in
+    COLLADA files whose up axis is y.
     """
 
     links: dict[str, LinkExtents]

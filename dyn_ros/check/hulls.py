@@ -22,16 +22,9 @@ _ROUNDING = 1e-13                    # of the size of a hull: distances that are
 
 
 class Solid(NamedTuple):
-    """A solid of uniform density.
+    """A solid of uniform density: volume [m3], center of mass (3,) [m] and covariance (3, 3) [m2].
 
-    Attributes
-    ----------
-    volume : float
-        [m3]
-    com : (3,) ndarray
-        Center of mass [m].
-    covariance : (3, 3) ndarray
-        Mean of (x - com) (x - com)' over the volume [m2].
+    The covariance is the mean of (x - com) (x - com)' over the volume.
     """
 
     volume: float
@@ -111,17 +104,10 @@ def _circle() -> Array:
 class Hull:
     """The convex hull of points, (n, 3), of which there is at least one [m].
 
-    Attributes
-    ----------
-    points : (m, 3) ndarray
-        Its corners; all points if they are in a plane.
-    triangles : (k, 3) ndarray of int
-        Its surface, as rows of `points`; counterclockwise seen from outside. Empty if the points
-        are in a plane.
-    solid : Solid
-        With a volume of 0 if the points are in a plane.
-    radius : float
-        Distance of the farthest point from the center [m].
+    `points` (m, 3) are its corners, `triangles` (k, 3) its surface as rows of them,
+    counterclockwise seen from outside. If the points are in a plane, `points` are all of them,
+    `triangles` is empty, and the solid has a volume of 0. `radius` is the distance of the farthest
+    point from the center [m].
     """
 
     def __init__(self, points: ArrayLike):

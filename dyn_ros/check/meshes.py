@@ -90,14 +90,9 @@ def read_mesh(path: Path) -> trimesh.Scene:
 class Meshes(NamedTuple):
     """The meshes of a description.
 
-    Attributes
-    ----------
-    measured : dict of str to (ndarray, Solid)
-        The points of the hull of each, and its solid; None if it cannot be read.
-    y_up : list of str
-        Those in COLLADA files whose up axis is y.
-    unseen : list of str
-        One line for each reason why meshes are not known.
+    `measured` are the points of the hull of each, and its solid; None if it cannot be read. `y_up`
+    are those in COLLADA files whose up axis is y; `unseen` has a line for each reason why one is
+    unknown.
     """
 
     measured: dict[str, tuple[Array, Solid] | None]

@@ -19,20 +19,11 @@ Color: TypeAlias = tuple[float, ...]
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """One shape of a link.
+    """One shape of a link: "box", "cylinder", "sphere" or "mesh", which has a `uri`.
 
-    Attributes
-    ----------
-    kind : {"box", "cylinder", "sphere", "mesh"}
-    placement : (4, 4) ndarray
-        Homogeneous, in the link's frame.
-    size : tuple of float
-        Edge lengths of a box; radius and length of a cylinder, along z; radius of a sphere [m];
-        scale of a mesh [-].
-    color : tuple of four float, or None
-        Red, green, blue, alpha from 0 to 1; None if the description specifies none.
-    uri : str
-        URI of a mesh.
+    `placement` is homogeneous (4, 4), in the link's frame. `size` is the edge lengths of a box;
+    radius and length of a cylinder, along z; radius of a sphere [m]; scale of a mesh [-]. `color`
+    is red, green, blue, alpha from 0 to 1; None if the description specifies none.
     """
 
     kind: str

@@ -13,21 +13,9 @@ _FILES = ("FILE", "RECORDING")
 
 
 def script(parser: argparse.ArgumentParser, shell: str) -> str:
-    """Return the script for a shell.
+    """Return the script for a shell: "bash", "zsh" or "fish".
 
-    Parameters
-    ----------
-    parser : argparse.ArgumentParser
-    shell : {"bash", "zsh", "fish"}
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    UsageError
-        shtab, which writes the script, is not installed.
+    A `UsageError` if shtab, which writes it, is not installed.
     """
     try:
         import shtab

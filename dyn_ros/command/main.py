@@ -51,18 +51,10 @@ fish:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the ``dyn_ros`` command.
+    """Run the ``dyn_ros`` command; return its exit code, as described above.
 
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        Arguments without the program's name; by default, those of the process. The arguments that
-        ``ros2 run`` and launch append after ``--ros-args`` are ignored.
-
-    Returns
-    -------
-    int
-        Exit code, as described above.
+    `argv` is without the program's name; by default, that of the process. The arguments that
+    ``ros2 run`` and launch append after ``--ros-args`` are ignored.
     """
     own, xacro = split_arguments(_own_arguments(sys.argv[1:] if argv is None else argv))
     parser = _parser()

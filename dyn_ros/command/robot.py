@@ -63,12 +63,8 @@ def mesh_folders(options: argparse.Namespace) -> list[Path]:
 def robot_text(options: argparse.Namespace) -> str:
     """Return the robot description, with xacro expanded.
 
-    It is read once. Afterwards, ``options.source`` is the text before the expansion.
-
-    Raises
-    ------
-    UsageError
-        Names the file, and a remedy.
+    It is read once. Afterwards, ``options.source`` is the text before the expansion. A `UsageError`
+    names the file, and a remedy.
     """
     if not hasattr(options, "description"):
         options.source = _read(options)

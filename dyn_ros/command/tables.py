@@ -86,10 +86,7 @@ def show_torques(model: Model, q: Sequence[str], v: Sequence[str], a: Sequence[s
                  form: Format = "table") -> None:
     """Print the torques for a state given as texts: all values in order, or NAME=NUMBER.
 
-    Raises
-    ------
-    ValueError
-        Names the value that cannot be used.
+    A ValueError names the value that cannot be used.
     """
     position = _numbers("q", q, model.position_names, model.neutral())
     velocity = _numbers("v", v, model.velocity_names, np.zeros(model.nv))

@@ -18,10 +18,7 @@ from .table import Flow
 class Listener:
     """A subscriber that keeps the latest message and counts all of them.
 
-    Attributes
-    ----------
-    flow : Flow
-        Rate, and latency from the stamp of the joint state to reception, by the system clock.
+    `flow` has the latency from the stamp of the joint state to reception, by the system clock.
     """
 
     def __init__(self) -> None:

@@ -64,14 +64,7 @@ def main() -> None:
 class DemoRobot(Node):
     """Publishes its description once, and a joint state every period.
 
-    Parameters
-    ----------
-    xml : str
-        The robot description.
-    motion : Motion
-        How it moves by itself.
-    robot : CompliantRobot
-        At rest at the start of this motion.
+    `robot` is at rest at the start of `motion`, by which it moves by itself.
     """
 
     def __init__(self, xml: str, motion: Motion, robot: CompliantRobot) -> None:

@@ -44,30 +44,12 @@ def run(urdf: Path = ARM, root_joint: str = "fixed", rate: float = 500.0,
         port: int = 8080, mesh_folders: Sequence[Path] | None = None) -> None:
     """Show the dynamics of a moving robot until Ctrl-C or for a limited time.
 
-    Parameters
-    ----------
-    urdf : pathlib.Path
-        The robot's description.
-    root_joint : {"fixed", "floating", "planar"}
-        How the root link is attached to the world.
-    rate : float
-        Joint states per second [Hz].
-    duration : float, optional
-        Seconds from the first message of the node to the end.
-    snapshot : pathlib.Path, optional
-        SVG file for the last picture.
-    browser : bool
-        Also serve a page with the robot; open it if there is a terminal and a display.
-    port : int
-        Port of the page; if it is in use, the next free one.
-    mesh_folders : sequence of pathlib.Path, optional
-        Folders to search for meshes; by default, those above the description.
-
-    Raises
-    ------
-    DemoError
-        The description cannot be read, ROS is missing, a process ended early, or the snapshot
-        cannot be written.
+    `root_joint` is "fixed", "floating" or "planar", `rate` that of the joint states [Hz];
+    `duration` counts from the first message of the node [s]. `snapshot` is an SVG file for the last
+    picture. `browser`: also serve a page, at `port` or the next free one, and open it if there are
+    a terminal and a display. By default, meshes are searched in the folders above the description.
+    A `DemoError` if the description cannot be read, ROS is missing, a process ended early, or the
+    snapshot cannot be written.
     """
     tree = read_tree(urdf, root_joint)
     try:

@@ -45,10 +45,7 @@ class Row:
 def rows_of(message: JointSpaceDynamics, effort_limits: Mapping[str, float]) -> list[Row]:
     """Return the rows of a ``JointSpaceDynamics`` message.
 
-    Parameters
-    ----------
-    effort_limits : dict of str to float
-        Effort limits of joints [N m or N]; 0, inf or missing: no limit.
+    Effort limits are by joint [N m or N]; 0, inf or missing: no limit.
     """
     def limit(name: str) -> float:
         value = effort_limits.get(name, math.nan)
@@ -110,12 +107,8 @@ def _rate(messages: int, first: float, last: float) -> float:
 def joint_table(rows: Sequence[Row], linear: bool = False, limit: int | None = None) -> Table:
     """Return the table of joints.
 
-    Parameters
-    ----------
-    linear : bool
-        Whether some rows are linear; the heading then shows both units.
-    limit : int, optional
-        Largest number of rows to show; a last line then states how many are not shown.
+    After `limit` rows, a last line states how many are not shown. `linear`: some rows are linear;
+    the heading then shows both units.
     """
     def unit(turning: str, sliding: str) -> str:
         return f"[dim]\\[{turning} | {sliding}][/]" if linear else f"[dim]\\[{turning}][/]"
@@ -157,13 +150,7 @@ def _load(row: Row) -> Text | Table:
 
 
 def view(title: str, table: Table, flow: Flow, now: float) -> Group:
-    """Return the whole picture: title, table, and the rate and latency of the messages.
-
-    Parameters
-    ----------
-    now : float
-        Time on the clock of the flow [s].
-    """
+    """Return the whole picture at a time of the flow's clock: title, table, rate, latency."""
     figures = Text.from_markup(
         f"[bold]{flow.rate(now):.0f}[/] Hz   [bold]{flow.latency(now) * 1e3:.2f}[/] ms from joint "
         f"state to dynamics (median)   [bold]{flow.messages}[/] messages")

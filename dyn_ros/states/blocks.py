@@ -39,22 +39,9 @@ class Messages(Protocol):
 class BlockCollector(Collector):
     """Collects the states of a recording. What is rejected is counted, and nothing is raised.
 
-    Parameters
-    ----------
-    model : Model
-        The base may be floating or planar (first joint below the universe); any other joint of
-        several degrees of freedom is a `ValueError`, as no message reports its state.
-    staleness, base
-        As for `Collector`.
-
-    Attributes
-    ----------
-    rejected : dict of str to Note
-        Messages that were rejected, by reason, see `kernel.REASONS`.
-    resets : Note or None
-        Stamps that jumped back by more than the staleness: the collected state was discarded.
-    unknown : dict of str to None
-        Names that are not joints of the model.
+    The arguments are as for `MessageCollector`. `rejected` counts messages by reason, see
+    `kernel.REASONS`; `resets` the stamps that jumped back by more than the staleness, which
+    discards the collected state. `unknown` are names that are not joints of the model.
     """
 
     def __init__(self, model: Model | Joints, staleness: float = rules.STALENESS,
@@ -85,20 +72,10 @@ class BlockCollector(Collector):
         return len(self._arrays.v)
 
     def push(self, messages: Messages, decoder: Names, notes: bool = True) -> States:
-        """Process the next messages, in order of the time when they were recorded.
+        """Process the next messages, in order of log time; return the states that they completed.
 
-        Parameters
-        ----------
-        messages : Messages
-        decoder : Names
-            What they refer to; may have become more since the last call.
-        notes : bool
-            Whether to count what is rejected.
-
-        Returns
-        -------
-        States
-            Those that these messages completed.
+        `decoder` has the names they refer to; they may have become more since the last call.
+        `notes`: count what is rejected.
         """
         if decoder is not self._decoder:
             self._decoder = decoder

@@ -65,30 +65,18 @@ class Collector:
     """Combines the latest positions and velocities of all joints into states.
 
     Joints are matched by name, in any order. Names that are not in the model are ignored, and so
-    are mimic joints, whose state follows from their masters'. Each publisher may report a subset
-    of the joints. A state is complete when every joint is known and none is more than `staleness`
+    are mimic joints, whose state follows from their masters'. Each publisher may report a subset of
+    the joints. A state is complete when every joint is known and none is more than `staleness` [s]
     behind the newest. It is then due at the rate of the fastest publisher: with the message that
     completes a round of all publishers or, if one of them lags, with each message of the others.
 
     A message that cannot be used changes nothing. If stamps jump back by more than `staleness` (a
     bag that loops, a simulation that was reset), the collected state is discarded.
 
-    Parameters
-    ----------
-    joints : Joints
-    staleness : float
-        Largest difference between stamps within one state [s].
-    base : tuple of two arrays, optional
-        Constant pose (x y z qx qy qz qw) and twist (linear, angular, expressed in the base frame)
-        of the base. If omitted, a floating or planar base waits for odometry. Raises `Rejected`,
-        a ValueError, if it is not finite or too large, or if the quaternion's norm is not 1.
-
-    Attributes
-    ----------
-    names : tuple of str
-        The joints that messages report.
-    needs_odometry : bool
-        Whether the pose and twist of the base come from odometry.
+    `base` is a constant pose (x y z qx qy qz qw) and twist (linear, angular, expressed in the base
+    frame). Without it, a floating or planar base waits for odometry: `needs_odometry`. Raises
+    `Rejected`, a ValueError, if a number is not finite or too large, or the quaternion's norm is
+    not 1.
     """
 
     def __init__(self, joints: Joints, staleness: float, base: Base | None = None) -> None:

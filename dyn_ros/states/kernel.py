@@ -324,22 +324,13 @@ def process(m, message):
 def collect(content, table, now):
     """Process the messages of the block, or a serialized one that becomes the block.
 
-    Parameters
-    ----------
-    content : bytes
-        The serialized message; empty: those in the block.
-    table : int
-        Address of the addresses of the arrays of `Memory`.
-    now : int
-        The stamp of a serialized message that has none, or NEVER [ns].
+    Empty content stands for those in the block. `table` is the address of the addresses of the
+    arrays of `Memory`; `now` the stamp of a serialized message that has none, or NEVER [ns].
 
-    Returns
-    -------
-    int
-        The outcome of the last message. UNREAD: the serialized message is not plain CDR, little
-        endian, or has names that are new, or is too large; it has had no effect. UNSTAMPED: as
-        before, it has no stamp. NEW_NAMES: the next message of the block has a layout that is not
-        described yet.
+    Returns the outcome of the last message. UNREAD: the serialized message is not plain CDR, little
+    endian, or has names that are new, or is too large; it has had no effect. UNSTAMPED: as before,
+    it has no stamp. NEW_NAMES: the next message of the block has a layout that is not described
+    yet.
     """
     m = mem.memory_at(table)
     outcome = TAKEN

@@ -23,30 +23,13 @@ from .states import State
 class MessageCollector(Collector):
     """Collects the state of a robot. A message that cannot be used raises `Rejected`.
 
-    Parameters
-    ----------
-    model : Model
-        The base may be floating or planar (first joint below the universe); any other joint of
-        several degrees of freedom is a `ValueError`, as no message reports its state.
-    staleness, base
-        As for `Collector`.
-    notify : callable(str), optional
-        Called when the collected state is discarded.
-
-    Attributes
-    ----------
-    q, v : ndarray (nq,), (nv,)
-        The state, in the order of the model; overwritten by the next message.
-    tau : ndarray (nv,)
-        The efforts, in the order of the model; zero for a base, whose wrench is not reported.
-    constant : bool
-        Whether the state does not depend on messages: no joints, and no base with odometry.
-    collects_effort : bool
-        Whether states contain efforts, see `collect`.
-    layout : memoryview
-        Its only entry is a number for the list of names in the latest joint states.
-    unknown : tuple of str
-        Names that are not joints of the model, from the latest list of names that was new.
+    The base may be floating or planar (first joint below the universe); any other joint of several
+    degrees of freedom is a `ValueError`, as no message reports its state. `notify` is called when
+    the collected state is discarded. The state is `q` (nq,), `v` (nv,) and the efforts `tau` (nv,),
+    zero for a base, whose wrench is not reported; overwritten by the next message. `constant`: it
+    does not depend on messages, as there are no joints, and no base with odometry. The only entry
+    of `layout` is a number for the list of names in the latest joint states. `unknown` are names
+    that are not joints of the model, from the latest list of names that was new.
     """
 
     def __init__(self, model: Model, staleness: float, base: Base | None = None,
@@ -188,17 +171,9 @@ class MessageCollector(Collector):
     def receive(self, data: bytes, now: Callable[[], int]) -> bool | None:
         """Process a serialized sensor_msgs/JointState; returns and raises as `joint_states`.
 
-        Parameters
-        ----------
-        data : bytes
-        now : callable
-            Returns the stamp of a message that has none [ns].
-
-        Returns
-        -------
-        bool or None
-            None, without an effect, if the message has to be read by others and passed to
-            `joint_states`: unless it is plain little-endian CDR with names that are known.
+        None, without an effect, if the message has to be read by others and passed to
+        `joint_states`: unless it is plain little-endian CDR with names that are known. `now`
+        returns the stamp of a message that has none [ns].
         """
         outcome = self._call(data, self._address, NEVER) if data else UNREAD
         if outcome == DUE:
@@ -212,18 +187,11 @@ class MessageCollector(Collector):
 
     def joint_states(self, names: Sequence[str], position: Numbers,
                      velocity: Numbers, effort: Numbers, stamp: int) -> bool:
-        """Process the fields of a sensor_msgs/JointState; the stamp is in ns.
+        """Process a sensor_msgs/JointState; return whether a state is complete and due.
 
-        Returns
-        -------
-        bool
-            Whether a state is complete and due.
-
-        Raises
-        ------
-        Rejected
-            No names, duplicate names, lengths that do not match, a value for a joint of the model
-            that is not finite or exceeds `LARGEST`, or a stamp slightly older than the last one.
+        The stamp is in ns. Raises `Rejected` for no names, duplicate names, lengths that do not
+        match, a value for a joint of the model that is not finite or exceeds `LARGEST`, or a stamp
+        slightly older than the last one.
         """
         names = tuple(names)
         layout = self._known.get(names)

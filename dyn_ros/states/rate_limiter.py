@@ -5,13 +5,7 @@ import math
 
 
 class RateLimiter:
-    """Limits a rate: events pass at most this often, and on average exactly this often.
-
-    Parameters
-    ----------
-    rate : float
-        [Hz]; 0: no limit.
-    """
+    """Limits a rate [Hz], 0: no limit: events pass at most, and on average exactly, this often."""
 
     def __init__(self, rate: float) -> None:
         self._period = 1.0 / rate if rate else 0.0
@@ -28,16 +22,11 @@ class RateLimiter:
 
 
 class StampLimiter:
-    """Limits a rate by stamps, so that all nodes with the same rate choose the same states.
+    """Limits a rate [Hz] by stamps, so that all nodes with the same rate choose the same states.
 
     Time is divided into periods that start at multiples of the period since the epoch; the first
     state with a stamp in a period passes. While stamps do not advance, states pass as often by the
-    time at which they are received.
-
-    Parameters
-    ----------
-    rate : float
-        [Hz]; 0: no limit.
+    time at which they are received. 0: no limit.
     """
 
     def __init__(self, rate: float) -> None:

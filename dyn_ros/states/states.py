@@ -41,16 +41,9 @@ class State(NamedTuple):
 class States(NamedTuple):
     """The states of a robot, in the order of the messages that completed them.
 
-    Attributes
-    ----------
-    log_time, stamp : (n,) ndarray of int64
-        When the message that completed the state was recorded; the newest stamp in it [ns].
-    q : (n, nq) ndarray
-        Positions [rad, m].
-    v, tau : (n, nv) ndarray
-        Velocities [rad/s, m/s] and efforts [N m, N]; NaN where they are unknown.
-    behind : (n,) ndarray of int64
-        By how much the oldest stamp in the state is behind the newest [ns].
+    `log_time` is when that message was recorded, `stamp` the newest stamp in the state, `behind` by
+    how much the oldest is behind it: (n,) [ns]. Positions `q` (n, nq) [rad, m]; velocities and
+    efforts (n, nv) [rad/s, m/s], [N m, N]: NaN where they are unknown.
     """
 
     log_time: Integers
@@ -82,16 +75,9 @@ class States(NamedTuple):
 
 
 class Note(NamedTuple):
-    """Messages that were not used for one reason.
+    """Messages that were not used for one reason: how many, when the first one was recorded [ns].
 
-    Attributes
-    ----------
-    messages : int
-        How many.
-    first : int
-        When the first one was recorded [ns].
-    example : str
-        What was wrong with it.
+    `example` is what was wrong with it.
     """
 
     messages: int

@@ -62,26 +62,11 @@ class Actor(Protocol):
 class Settings:
     """What a page is like.
 
-    Attributes
-    ----------
-    plot_seconds : float
-        Time span of the plots [s].
-    push_scale : float
-        Force per meter of handle displacement [N/m].
-    mesh_paths : sequence of path-like
-        Folders to search for packages with meshes.
-    world_frames : sequence of str
-        Frames that markers use for the world.
-    plays : bool
-        Whether the robot has a motion of its own that can be stopped.
-    hangs : bool
-        Whether a payload can be hung on the robot.
-    allowed_hosts : sequence of str
-        Names under which browsers may open the page, see `dyn_ros.viewer.page.serve`.
-    curves : sequence of str
-        The torques that are shown, keys of `plots.CURVES`.
-    pushes : bool
-        Whether the robot can be pushed.
+    `plot_seconds` is the time span of the plots [s], `push_scale` the force per meter of handle
+    displacement [N/m]. `mesh_paths` are folders to search for packages with meshes, `world_frames`
+    the frames that markers use for the world, `curves` keys of `plots.CURVES`. `plays`: the robot
+    has a motion of its own that can be stopped. `hangs`: a payload can be hung on it. For
+    `allowed_hosts` see `page.serve`.
     """
 
     plot_seconds: float = 10.0

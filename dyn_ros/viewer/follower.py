@@ -9,19 +9,9 @@ STIFFNESS = 8.0     # [1/s]: a joint reaches its slider after about half a secon
 
 
 class SpringFollower:
-    """Joints that follow targets, each like a critically damped spring.
+    """Joints (n,) that follow targets [rad, m], each like a critically damped spring.
 
-    Parameters
-    ----------
-    position : array_like (n,)
-        Initial positions, at rest, and the first targets [rad, m].
-
-    Attributes
-    ----------
-    position, velocity : (n,) ndarray
-        [rad, m], [rad/s, m/s].
-    target : (n,) ndarray
-        The positions of the sliders.
+    They start at rest at their first targets; `target` are the positions of the sliders.
     """
 
     def __init__(self, position: ArrayLike) -> None:

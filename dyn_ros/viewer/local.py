@@ -35,10 +35,7 @@ PAYLOAD_NAME = "weight"
 class LocalRobot:
     """A robot that is simulated here, and that users move, push and load.
 
-    Attributes
-    ----------
-    compiling : str
-        What is being compiled, for users; empty: nothing.
+    `compiling` says for users what is being compiled; empty: nothing.
     """
 
     def __init__(self, model: Model) -> None:
@@ -177,10 +174,7 @@ class Found(NamedTuple):
 class Engine:
     """The simulated robot, and the dynamics that the page shows.
 
-    Parameters
-    ----------
-    model : Model
-        Without payloads: what the robot's motors and the page know.
+    The motors and the page know the model without payloads.
     """
 
     def __init__(self, model: Model, motion: Motion) -> None:

@@ -27,15 +27,7 @@ class Moving(Protocol):
 class Motion:
     """Position of each joint over time, with exact derivatives.
 
-    Parameters
-    ----------
-    joints : iterable of dyn_ros.engine.model.urdf.Joint
-        The robot's joints; those with one degree of freedom move, except mimic joints.
-
-    Attributes
-    ----------
-    names : list of str
-        The joints that move, in the order of the model.
+    Joints with one degree of freedom move, except mimic joints: `names`, in the order of the model.
     """
 
     def __init__(self, joints: Iterable[Joint]) -> None:
@@ -47,10 +39,7 @@ class Motion:
     def at(self, time: float) -> tuple[Array, Array, Array]:
         """Return position, velocity and acceleration of every joint [rad or m, and per s, s^2].
 
-        Parameters
-        ----------
-        time : float
-            Seconds since the start, when all joints rest at the center of their range.
+        At time 0 [s], all joints rest at the center of their range.
         """
         # The motion's time starts at rest: its rate is t / sqrt(1 + t^2), which never exceeds 1.
         root = math.hypot(1.0, time)
@@ -64,13 +53,7 @@ class Motion:
 
 
 class Resumed:
-    """A motion that starts at rest from another position and converges to the original one.
-
-    Parameters
-    ----------
-    position : array_like
-        Positions of the joints at time 0 [rad or m].
-    """
+    """A motion from rest at another position [rad, m], which converges to the original one."""
 
     def __init__(self, motion: Motion, position: ArrayLike) -> None:
         self._motion = motion
@@ -86,13 +69,7 @@ class Resumed:
 
 
 class Steered:
-    """Joints that follow commanded positions smoothly.
-
-    Parameters
-    ----------
-    position, velocity : array_like
-        Of the joints at time 0 [rad or m, and per s].
-    """
+    """Joints that follow commanded positions smoothly [rad, m], with velocities [rad/s, m/s]."""
 
     def __init__(self, position: ArrayLike, velocity: ArrayLike) -> None:
         self._follower = SpringFollower(position)
@@ -118,10 +95,7 @@ class Steered:
 class Steering:
     """A robot's own motion, which users can hold, stop, steer and resume.
 
-    Attributes
-    ----------
-    target : (n,) ndarray or None
-        The commanded positions while users steer; None while the robot moves by itself.
+    `target` are the commanded positions (n,); None while the robot moves by itself.
     """
 
     def __init__(self, motion: Motion) -> None:
@@ -177,10 +151,7 @@ class Steering:
 class Motors:
     """The motor torques that a motion requires, with the root link fixed.
 
-    Parameters
-    ----------
-    names : list of str
-        The joints that move; all others stay at `model.neutral()`.
+    Joints that are not in `names` stay at `model.neutral()`.
     """
 
     def __init__(self, model: dyn_ros.Model, names: Sequence[str]) -> None:

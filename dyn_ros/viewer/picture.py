@@ -34,14 +34,7 @@ class Picture:
         self._ball = marker_arrays.MarkerArrays(look("com", BALL), marker_arrays.SPHERE)
 
     def draw(self, session: Session, v: Array, terms: Any) -> None:
-        """Pass the markers of a state to a page.
-
-        Parameters
-        ----------
-        v : (nv,) ndarray
-        terms : object
-            Has `TERMS` as attributes.
-        """
+        """Pass the markers of a state to a page: v (nv,), and terms with `TERMS` as attributes."""
         state = SimpleNamespace(v=v, effort=None)
         bodies = self._bodies(state, terms) if wanted(session, "inertia") else ()
         whole, _ = joined(Body.of_links(terms.Ig, terms.com), Body.of(self._model.base_inertia))

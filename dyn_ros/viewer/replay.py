@@ -119,10 +119,7 @@ class Loaded(NamedTuple):
 class Loader:
     """Reads and computes the parts that were asked for, in a thread; the latest request first.
 
-    Attributes
-    ----------
-    progress : str
-        What is being done, for users; empty: nothing.
+    `progress` says for users what is being done; empty: nothing.
     """
 
     def __init__(self, recording: OpenRecording) -> None:

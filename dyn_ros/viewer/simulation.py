@@ -32,27 +32,13 @@ NOISE = 0.01            # of the RMS of a joint's effort during the motion
 
 
 class CompliantRobot:
-    """A robot in simulation, with its root link fixed.
+    """A robot in simulation, with its root link fixed; it starts at rest at ``motion.at(0.0)``.
 
-    Parameters
-    ----------
-    model : dyn_ros.Model
-        The robot without payloads, which the motors know.
-    motion : Motion
-        Its joints move; it starts at rest at ``motion.at(0.0)``.
-
-    Attributes
-    ----------
-    model : dyn_ros.Model
-        The robot that is simulated. Its payloads are unknown to the motors.
-    position, velocity : (n,) ndarray
-        Of the joints in `motion.names` [rad, m], [rad/s, m/s].
-    effort : (n,) ndarray
-        Applied by the motors in this state [N m, N].
-    stiffness, damping : (n,) ndarray
-        Of the motors [N m/rad, N/m], [N m s/rad, N s/m].
-    noise : (n,) ndarray
-        Standard deviation of a measured effort [N m, N].
+    The motors know the model that is passed; the simulated robot, `model`, may have payloads that
+    are unknown to them. Arrays are (n,), of the joints in `motion.names`: position and velocity
+    [rad, m, and per s], effort of the motors in this state [N m, N], their stiffness [N m/rad, N/m]
+    and damping [N m s/rad, N s/m], and the standard deviation of the noise of a measured effort
+    [N m, N].
     """
 
     def __init__(self, model: Model, motion: Motion) -> None:
@@ -81,20 +67,10 @@ class CompliantRobot:
         self._random = np.random.default_rng(0)
 
     def push(self, frame: str = "", wrench: ArrayLike | None = None) -> None:
-        """Push a link from now on.
+        """Push a link, or another frame, from now on; without a wrench, nothing pushes the robot.
 
-        Parameters
-        ----------
-        frame : str
-            The link, or another frame.
-        wrench : (6,) array_like, optional
-            Force and moment on the robot at the origin of the frame, expressed in it [N, N m].
-            None: nothing pushes the robot.
-
-        Raises
-        ------
-        ValueError
-            An unknown frame, or numbers that are not finite; the push stays as it was.
+        The wrench is force and moment on the robot at the frame's origin, expressed in it [N, N m].
+        A ValueError for an unknown frame, or numbers that are not finite; the push stays as it was.
         """
         self._wrenches = None if wrench is None else self.model.external_forces({frame: wrench})
 
@@ -103,14 +79,9 @@ class CompliantRobot:
         return self.effort + self.noise * self._random.standard_normal(len(self.noise))
 
     def step(self, seconds: float, position: Array, velocity: Array, acceleration: Array) -> None:
-        """Advance by a short time, at most ``LONGEST_STEP`` for accuracy.
+        """Advance by a short time [s], at most ``LONGEST_STEP`` for accuracy.
 
-        Parameters
-        ----------
-        seconds : float
-            Duration of the step [s], positive.
-        position, velocity, acceleration : (n,) ndarray
-            The desired motion at its end.
+        The motion (n,) is the desired one at its end.
         """
         h, K, D = seconds, self.stiffness, self.damping
         M, bias = self._dynamics()

@@ -27,20 +27,11 @@ MOST_ARRAYS = 100   # held back for each topic
 
 
 class Moment(NamedTuple):
-    """What belongs on the page together.
+    """What belongs on the page together: a stamp [ns] (None if the state has none), and markers.
 
-    Attributes
-    ----------
-    stamp : int or None
-        Of the state [ns]; None if it has none.
-    q : (n,) ndarray or None
-        Positions of the joints [rad, m]; None: as before.
-    pose : (7,) ndarray or None
-        Of the root link, x y z qx qy qz qw; None: as before.
-    arrays : list of tuple
-        Topics and arrays of markers to process, in this order.
-    late : frozenset of str
-        Topics that follow the robot, but have no markers of this stamp: to be hidden.
+    Joint positions `q` (n,) [rad, m] and the root link's `pose` x y z qx qy qz qw are None if they
+    are as before. `arrays` are topics and arrays of markers, to process in this order; `late` are
+    topics that follow the robot, but have no markers of this stamp: to be hidden.
     """
 
     stamp: int | None
@@ -114,16 +105,9 @@ class Timeline:
     # Input
 
     def receive_state(self, stamp: int | None, q: Array, pose: Array | None, now: float) -> None:
-        """Process a state that was received at a time [s].
+        """Process a state that was received at a time [s]; its arrays are kept.
 
-        Parameters
-        ----------
-        stamp : int or None
-            [ns]; None or 0 if it has none: it is shown at once.
-        q : (n,) ndarray
-            Positions of the joints; kept.
-        pose : (7,) ndarray or None
-            Of the root link; kept.
+        Without a stamp [ns], None or 0, it is shown at once. `pose` is that of the root link.
         """
         state = _State(q, pose)
         if self._states and (not stamp or stamp < self._newest - JUMP * 1e9):

@@ -32,10 +32,7 @@ GOLD = (205, 160, 60)
 class Touch:
     """The observer's estimates on the page, for one robot.
 
-    Parameters
-    ----------
-    node_of : callable(str)
-        Returns the scene's node of a frame, "" for the world, or raises a ValueError.
+    `node_of` returns the scene's node of a frame, "" for the world, or raises a ValueError.
     """
 
     def __init__(self, robot: RobotScene, panel: TouchPanel,
@@ -88,14 +85,7 @@ class Touch:
     def show(self, now: float, pushed: str | None, push: Array, can_weigh: bool) -> None:
         """Show lamp and numbers at a time [s].
 
-        Parameters
-        ----------
-        pushed : str or None
-            The link with the handle.
-        push : (3,) ndarray
-            The force on it, expressed in its frame [N].
-        can_weigh : bool
-            Whether payloads can be weighed.
+        The handle's force `push` (3,) on the link `pushed` is expressed in its frame [N].
         """
         panel, contact = self._panel, self._contact
         panel.allow_weighing(can_weigh)

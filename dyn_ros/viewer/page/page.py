@@ -50,17 +50,8 @@ class PageError(Exception):
 class Server(viser.ViserServer):
     """viser's server without its public tunnel, which answers only trusted requests.
 
-    Parameters
-    ----------
-    report : callable(str)
-        Receives a line for each kind of refused request.
-
-    Attributes
-    ----------
-    windows : dict
-        The `Window` of each client, by its id.
-    reaching : set of int
-        The clients whose pointer is near the ball that pulls the robot.
+    `report` receives a line for each kind of refused request. `windows` are by the clients' ids;
+    `reaching` are the clients whose pointer is near the ball that pulls the robot.
     """
 
     def __init__(self, host: str, port: int, title: str, trust: Trust,
@@ -169,25 +160,11 @@ def _index_page(title: str) -> bytes:
 
 def serve(host: str, port: int, title: str, allowed_hosts: Iterable[str] = (),
           report: Callable[[str], None] | None = None) -> Server:
-    """Serve an empty page.
+    """Serve an empty page at the first free port from `port` on; 0: any free port.
 
-    Parameters
-    ----------
-    host : str
-        Address to listen on.
-    port : int
-        The first port to try; ports in use are skipped. 0: any free port.
-    title : str
-        Title of the page and its main panel.
-    allowed_hosts : iterable of str
-        Names under which browsers may open the page, in addition to those of `Trust`.
-    report : callable(str), optional
-        Receives a line for each kind of refused request.
-
-    Raises
-    ------
-    PageError
-        The host does not exist, an allowed host cannot be read, or no port is free.
+    `allowed_hosts` are names under which browsers may open the page, in addition to those of
+    `Trust`; `report` receives a line for each kind of refused request. A `PageError` if the host
+    does not exist, an allowed host cannot be read, or no port is free.
     """
     try:
         trust = Trust(host, allowed_hosts)

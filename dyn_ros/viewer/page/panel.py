@@ -41,33 +41,10 @@ class Panel:
     ("push", link), ("let go",), ("see", topic, family, visible), ("hang", on), ("weigh",),
     ("fit", client id).
 
-    Parameters
-    ----------
-    name : str
-        Name of the robot.
-    joints : list of dyn_ros.engine.model.urdf.Joint
-        Joints to show with a slider and a plot.
-    links : list of str
-        Links that can be pushed.
-    seconds : float
-        Time span of the plots.
-    rate : float
-        Rate at which `sample` is called [Hz].
-    plays : bool
-        Whether the robot has a motion of its own that can be stopped.
-    payload : str
-        Label of the check box that hangs a payload on the robot; empty: none.
-    curves : sequence of str
-        Names of the curves in the plots, keys of `dyn_ros.viewer.page.plots.CURVES`.
-    pushed : str
-        The link that can be pushed at first; empty: the robot cannot be pushed.
-
-    Attributes
-    ----------
-    top : viser.GuiFolderHandle
-        A container above the tabs, for more controls.
-    touch : TouchPanel
-        What touches the robot.
+    `joints` have a slider and a plot, `links` can be pushed, at first `pushed` (empty: no pushes).
+    `seconds` is the time span of the plots, `rate` that of `sample` [Hz]. `plays`: the robot has a
+    motion of its own that can be stopped. `payload` labels the check box that hangs one on the
+    robot; empty: none. `curves` are keys of `plots.CURVES`. `top` is a container above the tabs.
     """
 
     def __init__(self, server: Server, name: str, joints: Sequence[Joint],

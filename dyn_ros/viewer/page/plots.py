@@ -61,16 +61,8 @@ NOTHING = "nothing"
 class Scale(NamedTuple):
     """The vertical axis of a plot.
 
-    Attributes
-    ----------
-    factor : float
-        Number shown per N m or N.
-    prefix : str
-        Of the unit.
-    ticks : tuple of float
-        Numbers at the axis, increasing, at equal distances; the axis ends at the first and last.
-    decimals : int
-        How many the numbers at the axis need.
+    `factor` is the number shown per N m or N, `prefix` that of the unit. `ticks` increase at equal
+    distances, and the axis ends at the first and last; their numbers need `decimals`.
     """
 
     factor: float
@@ -154,21 +146,9 @@ def fits(scale: Scale, lower: float, upper: float) -> bool:
 
 
 def spread(places: Sequence[float], least: float, top: float, bottom: float) -> list[float]:
-    """Move labels apart.
+    """Move labels apart by at least `least`, within top <= place <= bottom.
 
-    Parameters
-    ----------
-    places : sequence of float
-        Where labels would be, in any order.
-    least : float
-        Smallest distance between two labels.
-    top, bottom : float
-        Smallest and largest place.
-
-    Returns
-    -------
-    list of float
-        Places in the same order, close to the wanted ones.
+    They are in any order. Returns places in the same order, close to the wanted ones.
     """
     result = list(places)
     order = sorted(range(len(places)), key=lambda i: places[i])
@@ -186,12 +166,7 @@ def spread(places: Sequence[float], least: float, top: float, bottom: float) -> 
 class Plots:
     """The plots of a robot's joints, a page of them at once, in one container of the page.
 
-    Parameters
-    ----------
-    curves : sequence of str
-        Names of the curves, keys of `CURVES`.
-    seconds : float
-        Time span.
+    `curves` are keys of `CURVES`; the plots span `seconds`.
     """
 
     def __init__(self, gui: viser.GuiApi, joints: Sequence[Joint], curves: Sequence[str],
@@ -208,14 +183,9 @@ class Plots:
         self._plots = [_Plot(gui, curves, seconds) for _ in (pages[0] if pages else ())]
 
     def show(self, times: Array, samples: Array) -> None:
-        """Show samples.
+        """Show samples (k, curves, joints) [N m, N], with gaps at NaN.
 
-        Parameters
-        ----------
-        times : (k,) ndarray
-            [s], from -seconds to 0, increasing.
-        samples : (k, curves, joints) ndarray
-            [N m, N], NaN for unknown values, which are gaps.
+        Their times (k,) increase from -seconds to 0.
         """
         if not self._pages:
             return

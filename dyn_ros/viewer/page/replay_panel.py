@@ -20,20 +20,10 @@ BACK, NEXT = "\u25c0 state", "state \u25b6"
 
 
 class ReplayPanel:
-    """The controls of a recording. The queue `events` contains what users do.
+    """The controls of a recording, above the tabs of a panel. The queue `events` is what users do.
 
     Its elements are ("play", whether), ("speed", factor), ("step", -1 or 1) and ("seek", seconds).
-
-    Parameters
-    ----------
-    panel : Panel
-        Above whose tabs they are.
-    name : str
-        Of the recording.
-    start : int
-        When it begins [ns since 1970].
-    duration : float
-        [s].
+    The recording begins at `start` [ns since 1970] and lasts `duration` [s].
     """
 
     def __init__(self, server: viser.ViserServer, panel: Panel, name: str, start: int,

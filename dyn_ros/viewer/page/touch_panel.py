@@ -22,12 +22,8 @@ def line(text: str, kind: str = "") -> str:
 class TouchPanel:
     """What touches the robot, according to the node observer. Hidden until it is shown.
 
-    Parameters
-    ----------
-    report : callable
-        Receives the user's input: ("hang", on) and ("weigh",).
-    payload : str
-        Label of the check box that hangs a payload on the robot; empty: none.
+    `report` receives the user's input: ("hang", on) and ("weigh",). `payload` is the label of the
+    check box that hangs one on the robot; empty: none.
     """
 
     def __init__(self, gui: viser.GuiApi, report: Callable[[tuple[Any, ...]], None],

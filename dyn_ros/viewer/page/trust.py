@@ -59,17 +59,7 @@ class Trust:
     page may open a connection if its origin is what the request is for, or an allowed host.
     Programs that are not browsers send no origin.
 
-    Parameters
-    ----------
-    host : str
-        Address that the page is served on.
-    allowed : iterable of str
-        Further hosts, each with a port or without: then any port.
-
-    Raises
-    ------
-    ValueError
-        An allowed host cannot be read.
+    An allowed host without a port is allowed with any; a ValueError if it cannot be read.
     """
 
     def __init__(self, host: str, allowed: Iterable[str] = ()) -> None:
@@ -86,12 +76,8 @@ class Trust:
     def refusal(self, hosts: list[str], origins: list[str], address: str) -> str:
         """Return why a request is refused, and what would do; empty: it is accepted.
 
-        Parameters
-        ----------
-        hosts, origins : list of str
-            The values of its headers Host and Origin.
-        address : str
-            Address of this machine that it arrived at.
+        `hosts` and `origins` are the values of its headers Host and Origin; `address` is the one of
+        this machine that it arrived at.
         """
         try:
             requested, = map(read_place, hosts)

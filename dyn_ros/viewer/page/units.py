@@ -14,14 +14,9 @@ Value = TypeVar("Value")
 
 
 class Unit(NamedTuple):
-    """A unit of joint positions.
+    """A unit of joint positions: how many of it are one rad or one m.
 
-    Attributes
-    ----------
-    per_si : float
-        How many of it are one rad or one m.
-    decimals, mark_decimals : int
-        Of positions, and of the limits below a slider.
+    `decimals` are those of positions, `mark_decimals` those of the limits below a slider.
     """
 
     name: str

@@ -12,16 +12,9 @@ WIDE = 1150     # from this width on [px], there is room for a second panel besi
 
 
 class Window(NamedTuple):
-    """A browser's window.
+    """A browser's window: size of the page in it [px], and whether its user prefers a dark page.
 
-    Attributes
-    ----------
-    width, height : int
-        Size of the page in it [px].
-    dark : bool
-        Whether its user prefers a dark page.
-    software : bool
-        Whether it draws without a graphics card.
+    `software`: it draws without a graphics card.
     """
 
     width: int

@@ -29,18 +29,9 @@ def fitted(points: ArrayLike, aspect: float, direction: ArrayLike = DIRECTION,
            fov: float = FIELD_OF_VIEW, margin: float = MARGIN) -> tuple[Array, Array]:
     """Return position and target, (3,) each, of the nearest camera that sees all points.
 
-    Parameters
-    ----------
-    points : (n, 3) array_like
-        At least one; z is up.
-    aspect : float
-        Width of the picture / its height.
-    direction : (3,) array_like
-        From the target to the camera; not vertical.
-    fov : float
-        Vertical angle of view [rad].
-    margin : float
-        Of the picture, kept free on each side, 0 to 0.5.
+    There is at least one of them (n, 3), and z is up. `aspect` is width / height, `direction` (3,)
+    from the target to the camera and not vertical, `fov` the vertical angle of view [rad], `margin`
+    the share kept free on each side, 0 to 0.5.
     """
     points = np.asarray(points, float)
     back = np.asarray(direction, float) / np.linalg.norm(direction)

@@ -36,27 +36,10 @@ class PushHandle:
     """A grip at the end of an arrow that points away from a link.
 
     A user drags the grip in the plane of the screen. The displacement in the world is the force;
-    the grip stays at the pointer while the robot gives way.
-
-    Parameters
-    ----------
-    gui : viser.GuiApi
-        Of the same page.
-    scale : float
-        Force per displacement [N/m]; may be changed later.
-    invites : bool
-        Whether the grip has the label "pull me".
-
-    Attributes
-    ----------
-    rest : (3,) ndarray
-        Where the grip rests, in the link.
-    force : (3,) ndarray
-        On the link at its origin, expressed in its frame [N].
-    text : str
-        The label: the force, or an invitation.
-    pulled : bool
-        Whether it has been dragged.
+    the grip stays at the pointer while the robot gives way. `scale` is the force per displacement
+    [N/m]. `rest` (3,) is where the grip rests, in the link; `force` (3,) acts on the link at its
+    origin, in its frame [N]. `text` is the label: the force, or "pull me" if it `invites`.
+    `pulled`: it has been dragged.
     """
 
     def __init__(self, robot: RobotScene, gui: viser.GuiApi, link: str, scale: float,

@@ -20,24 +20,10 @@ GOOD, BAD, SHAPE, NAME = "#2a78d6", "#d03b3b", "#9aa0a6", "#7a1010"
 
 
 def save_picture(examined: Examination, path: str | os.PathLike[str], title: str = "") -> None:
-    """Save a picture of the links with all joints at 0.
+    """Save a picture of the links with all joints at 0, as HTML that contains all that it needs.
 
     Each inertia is shown as the box of uniform density that has it, in the convex hull of the
-    link's shapes; those with findings are red and named. The page contains all that it needs.
-
-    Parameters
-    ----------
-    examined : Examination
-        From `dyn_ros.check.examine_urdf`.
-    path : path-like
-        The HTML file.
-
-    Raises
-    ------
-    ImportError
-        plotly is not installed.
-    OSError
-        The file cannot be written.
+    link's shapes; those with findings are red and named. An ImportError without plotly.
     """
     try:
         import plotly.graph_objects as graph
@@ -82,17 +68,9 @@ def _link_traces(examined: Examination, name: str) -> list[graph.Mesh3d | graph.
 
 
 def equivalent_box(inertia: LinkInertia) -> Array:
-    """The corners of the box of uniform density with a link's mass and inertia.
+    """The corners (8, 3) of the uniform box with a link's mass and inertia, in its frame [m].
 
-    Parameters
-    ----------
-    inertia : LinkInertia
-        Negative second moments, which no body has, count as 0.
-
-    Returns
-    -------
-    (8, 3) ndarray
-        In the link's frame [m].
+    Negative second moments, which no body has, count as 0.
     """
     moments, axes = np.linalg.eigh(inertia.covariance())
     corners, _ = box(*np.sqrt(12.0 * np.maximum(moments, 0.0)))

@@ -8,20 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of marker.
+    """A kind of marker, which the page lists under the title `group`; `shown`: from the start.
 
-    Attributes
-    ----------
-    family : str
-        Namespace of the markers, up to its first slash.
-    group : str
-        Title under which the page lists it.
-    color : str
-        As in CSS: the default of the node's parameter `markers.<family>.color`, without alpha.
-    explanation : str
-        What it shows, for users.
-    shown : bool
-        Whether a page shows it at first.
+    `family` is the namespace of the markers up to its first slash, `color` the default of the
+    node's parameter `markers.<family>.color`, as in CSS without alpha; `explanation` is for users.
     """
 
     family: str

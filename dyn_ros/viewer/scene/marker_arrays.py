@@ -46,26 +46,11 @@ class Look(Protocol):
 class MarkerArrays:
     """Markers of one namespace and type, whose numbers are filled for each state.
 
-    Parameters
-    ----------
-    type : int
-        Constant of `Marker`: SPHERE, CUBE, CYLINDER, ARROW or LINE_STRIP.
-    part : str, optional
-        Appended to the kind's name, after a slash, to form the namespace.
-    points : int, optional
-        Number of points of each marker of the type LINE_STRIP.
-    width : float, optional
-        Of lines and arrows [m]; default: that of `look`.
-
-    Attributes
-    ----------
-    prototype
-        All that the markers have in common; everything but `numbers`.
-    numbers : dict of str to ndarray
-        The fields of all markers shown so far, a row for each: `action` is DELETE for those that
-        are not shown now.
-    changed : set of str
-        Those of `numbers` that have been filled since a serialized message was last given them.
+    `type` is SPHERE, CUBE, CYLINDER, ARROW or LINE_STRIP of `Marker`, with `points` per strip. The
+    namespace is the kind's name and, after a slash, `part`. `width` is that of lines and arrows
+    [m], by default the look's. The markers have `prototype` in common. `numbers` are the other
+    fields, a row for each marker shown so far: `action` is DELETE for those that are not shown now.
+    `changed` are those filled since a serialized message was last given them.
     """
 
     def __init__(self, look: Look, type: int, part: str = "", points: int = 0,
@@ -216,15 +201,8 @@ def rows_of_joints(model: Model) -> tuple[list[int], list[int]]:
 class JointArrows:
     """An arrow at each joint: a curved one about the axis of revolute joints, or a straight one.
 
-    Parameters
-    ----------
-    look : Look
-        Its scale is the radius, and the length of a straight arrow.
-
-    Attributes
-    ----------
-    rows : list of int
-        The rows of the joints in vectors of the model.
+    The look's scale is the radius, and the length of a straight arrow. `rows` are those of the
+    joints in vectors of the model.
     """
 
     def __init__(self, model: Model, look: Look) -> None:
@@ -264,10 +242,7 @@ class JointArrows:
 class _Axes:
     """The axes of some joints, each with two vectors across it.
 
-    Attributes
-    ----------
-    rows : (n,) ndarray
-        The places of these joints among all that have arrows.
+    `rows` (n,) are the places of these joints among all that have arrows.
     """
 
     def __init__(self, model: Model, joints: Sequence[int], rows: Sequence[int]) -> None:

@@ -46,16 +46,10 @@ Values: TypeAlias = dict[str, Any]
 
 
 class NodeKey(NamedTuple):
-    """Identifies the node of markers that look alike.
+    """Identifies the node of markers that look alike, below the scene node `parent` of their frame.
 
-    Attributes
-    ----------
-    parent : str
-        Name of the scene node of the markers' frame.
-    style : tuple of (str or float)
-        What the instances of the node have in common, see `Look`.
-    id : int or None
-        Id of a marker that has a node of its own.
+    `style` is what the instances of the node have in common, see `Look`; `id` is that of a marker
+    that has a node of its own.
     """
 
     topic: str
@@ -83,13 +77,7 @@ def _named(key: MarkerKey) -> str:
 
 
 class Drawing:
-    """The markers of all topics, and the scene nodes that show them.
-
-    Parameters
-    ----------
-    folders : sequence of path-like
-        Folders to search for meshes, see `find_mesh`.
-    """
+    """The markers of all topics, and the scene nodes that show them."""
 
     def __init__(self, scene: viser.SceneApi, folders: visuals.Folders = ()) -> None:
         self._scene, self._folders = scene, folders
@@ -108,19 +96,9 @@ class Drawing:
 
     def receive(self, topic: str, array: MarkerArray, frames: Callable[[str], str],
                 now: float) -> list[str]:
-        """Process a MarkerArray.
+        """Process a MarkerArray at a time [s]; return what cannot be shown, with the reason.
 
-        Parameters
-        ----------
-        frames : callable(str)
-            Returns the name of the scene node of a frame_id, or raises a ValueError.
-        now : float
-            Start of the markers' lifetimes [s].
-
-        Returns
-        -------
-        list of str
-            What cannot be shown, with the reason.
+        `frames` returns the name of the scene node of a frame_id, or raises a ValueError.
         """
         for marker in array.markers:
             key = topic, marker.ns, marker.id

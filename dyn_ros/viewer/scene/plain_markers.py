@@ -39,14 +39,9 @@ class PlainLook:
 
 
 class PlainMarker(NamedTuple):
-    """A Marker whose numbers are arrays.
+    """A Marker whose numbers are arrays: points (n, 3), colors (n, 4) and `numbers` (14,).
 
-    Attributes
-    ----------
-    numbers : (14,) ndarray
-        Position, orientation x y z w, scale, color.
-    points : (n, 3) ndarray
-    colors : (n, 4) ndarray
+    These are position, orientation x y z w, scale and color.
     """
 
     header: Any

@@ -47,25 +47,10 @@ def rotation_matrix(q: ArrayLike) -> Array:
 class RobotScene:
     """Shows a robot, and moves it.
 
-    Parameters
-    ----------
-    tree : dyn_ros.engine.model.urdf.Tree
-        As returned by `read_urdf` without a root joint.
-    xml : str
-        The robot description.
-    folders : sequence of path-like
-        Folders to search for meshes, see `find_mesh`.
-
-    Attributes
-    ----------
-    names : list of str
-        Joints with a coordinate of their own: those of one degree of freedom, except mimic joints.
-    joints : list of dyn_ros.engine.model.urdf.Joint
-        The same.
-    reach : float
-        Upper bound on the distance of a link's origin from the root's [m].
-    problems : list of str
-        What is not shown, with the reason.
+    `tree` is from `read_urdf` without a root joint; for `folders` see `find_mesh`. `names` and
+    `joints` are those with a coordinate of their own: of one degree of freedom, except mimic
+    joints. `reach` is an upper bound on the distance of a link's origin from the root's [m],
+    `problems` what is not shown, with the reason.
     """
 
     def __init__(self, scene: viser.SceneApi, tree: Tree, xml: str,
@@ -210,10 +195,7 @@ class RobotScene:
     def node(self, frame: str) -> str:
         """Return the name of the node of a link or joint; child nodes move with it.
 
-        Raises
-        ------
-        ValueError
-            The robot has no such frame.
+        A ValueError if the robot has no such frame, as in `placement` and `to_world`.
         """
         if frame not in self._frames:
             raise ValueError(f"the robot has no frame '{frame}'")
@@ -229,13 +211,7 @@ class RobotScene:
         return self._added[frame].name
 
     def placement(self, frame: str) -> Array:
-        """Return the placement in the world of a link or joint as it is shown, (4, 4).
-
-        Raises
-        ------
-        ValueError
-            The robot has no such frame.
-        """
+        """Return the placement in the world of a link or joint as it is shown, (4, 4)."""
         self.node(frame)
         at = self._frames[frame]
         result, joint = at.placement, at.parent
@@ -248,17 +224,8 @@ class RobotScene:
     def envelope(self, count: int = 1000, more: Sequence[tuple[str, Array]] = ()) -> Array:
         """Return origins of frames and corners of shapes at random positions of the joints.
 
-        Parameters
-        ----------
-        count : int
-            Number of positions.
-        more : sequence of (str, (3,) ndarray)
-            Links, and points in them to include.
-
-        Returns
-        -------
-        (n, 3) ndarray
-            In the root link. The first ones are those at zero.
+        They are (n, 3), in the root link, those at zero first. `more` are links and points (3,) in
+        them to include.
         """
         rng = np.random.default_rng(0)
         q = np.zeros((count, len(self.joints)))
@@ -283,13 +250,7 @@ class RobotScene:
         return float(self.envelope(1)[:, 2].min())
 
     def to_world(self, frame: str, vector: ArrayLike) -> Array:
-        """Return a vector (3,) in world axes that is given in the axes of a link or joint.
-
-        Raises
-        ------
-        ValueError
-            The robot has no such frame.
-        """
+        """Return a vector (3,) in world axes that is given in the axes of a link or joint."""
         world: Array = self.placement(frame)[:3, :3] @ np.asarray(vector)
         return world
 

@@ -25,26 +25,13 @@ _BACK = np.linspace(1.0, 0.0, 1 + ARC_STEPS)    # of the angle, from the tip bac
 
 
 def principal_spread(mass: float | ArrayLike, rotational: ArrayLike) -> tuple[Array, Array]:
-    """Spread of a body's mass along its principal axes.
+    """Spread (..., 3) of a body's mass along its principal axes, columns of a rotation (..., 3, 3).
 
-    A moment of inertia is the sum of the second moments of mass along the two other axes, so the
-    mean square distance along axis k is (trace / 2 - I_k) / mass.
-
-    Parameters
-    ----------
-    mass : (...) array_like
-        Positive [kg].
-    rotational : (..., 3, 3) array_like
-        Rotational inertia about the center of mass [kg m2].
-
-    Returns
-    -------
-    spread : (..., 3) ndarray
-        Root mean square distance [m] along each axis; zero if the inertia is not physical.
-        Multiplied by `ELLIPSOID` or `BOX`, it is the width of the homogeneous body with this
-        inertia.
-    axes : (..., 3, 3) ndarray
-        A rotation whose columns are those axes.
+    The mass is positive [kg], the rotational inertia about the center of mass [kg m2]. A moment of
+    inertia is the sum of the second moments of mass along the two other axes, so the mean square
+    distance along axis k is (trace / 2 - I_k) / mass. The spread is its root [m], zero if the
+    inertia is not physical. Multiplied by `ELLIPSOID` or `BOX`, it is the width of the homogeneous
+    body with this inertia.
     """
     moments, axes = np.linalg.eigh(rotational)
     squares = 0.5 * moments.sum(-1, keepdims=True) - moments
@@ -55,17 +42,8 @@ def principal_spread(mass: float | ArrayLike, rotational: ArrayLike) -> tuple[Ar
 def velocity_ellipsoid(J: ArrayLike) -> tuple[Array, Array]:
     """Velocities of a point for joint velocities of norm 1 (Yoshikawa 1985).
 
-    Parameters
-    ----------
-    J : (3, n) array_like
-        The point's linear Jacobian.
-
-    Returns
-    -------
-    half : (3,) ndarray
-        Semi-axes in descending order: the singular values of J.
-    axes : (3, 3) ndarray
-        A rotation whose columns are their directions.
+    From its linear Jacobian (3, n): semi-axes (3,), its singular values in descending order, and a
+    rotation whose columns are their directions.
     """
     axes, values, _ = np.linalg.svd(J)
     half = np.zeros(3)
@@ -100,22 +78,12 @@ def across(axes: ArrayLike) -> tuple[Array, Array]:
 
 def curved_arrows(centers: Array, first: Array, second: Array, radii: ArrayLike,
                   angles: ArrayLike) -> Array:
-    """Points of arrows curved about axes, each as one line that starts at its head.
+    """Points (n, CURVED_POINTS, 3) of arrows curved about axes, each as one line.
 
-    Parameters
-    ----------
-    centers : (n, 3) ndarray
-    first, second : (n, 3) ndarray
-        Unit vectors perpendicular to each axis: the direction in which the arrow starts, and the
-        one a quarter turn further in the positive sense.
-    radii, angles : (n,) array_like
-        Radius [m] and angle [rad] about the axis, up to `FULL_ARC`.
-
-    Returns
-    -------
-    points : (n, CURVED_POINTS, 3) ndarray
-        The first three points of each arrow are the barbs with the tip between them, the others
-        are the arc from the tip back to the start.
+    `first` and `second` (n, 3) are unit vectors perpendicular to each axis: the direction in which
+    the arrow starts, and the one a quarter turn further in the positive sense. Angles about the
+    axis [rad] are up to `FULL_ARC`. The first three points are the barbs with the tip between them,
+    the others the arc from the tip back to the start.
     """
     radii, angles = np.asarray(radii, float)[:, None], np.asarray(angles, float)[:, None]
     turned = (angles * _BACK)[:, None]      # components before points: long rows are fast
@@ -133,19 +101,10 @@ def curved_arrows(centers: Array, first: Array, second: Array, radii: ArrayLike,
 
 
 def cone(up: Array, height: float, radius: float) -> Array:
-    """One line along the edges and the rim of a cone with its apex at the origin.
+    """One line along the edges and the rim of a cone with its apex at the origin [m].
 
-    Parameters
-    ----------
-    up : (3,) ndarray
-        Unit vector from the apex to the center of the rim.
-    height, radius : float
-        [m]
-
-    Returns
-    -------
-    (CONE_EDGES * (RIM_STEPS + 2), 3) ndarray
-        Between two edges, the line follows the rim, then returns to the apex.
+    Its shape is (CONE_EDGES * (RIM_STEPS + 2), 3). `up` is a unit vector from the apex to the
+    center of the rim. Between two edges, the line follows the rim, then returns to the apex.
     """
     first, second = (each[0] for each in across(up[None]))
     edges = np.arange(CONE_EDGES)[:, None] + np.linspace(0.0, 1.0, 1 + RIM_STEPS)

@@ -19,23 +19,9 @@ __all__ = ["LARGEST_MESH", "Color", "Folders", "MeshError", "Shape", "find_mesh"
 
 @lru_cache(maxsize=256)
 def load_mesh(path: Path, color: Color | None = None) -> bytes:
-    """Convert a mesh file to glTF, in meters.
+    """Convert a mesh file (STL, OBJ, PLY, glTF, COLLADA) to glTF, in meters.
 
-    Parameters
-    ----------
-    path : pathlib.Path
-        STL, OBJ, PLY, glTF or COLLADA.
-    color : tuple of four float, optional
-        Color of the whole mesh if the file specifies none.
-
-    Returns
-    -------
-    bytes
-
-    Raises
-    ------
-    MeshError
-        The file cannot be read.
+    The color is that of the whole mesh if the file has none. A `MeshError` if it cannot be read.
     """
     try:
         scene = read_mesh(path)
