@@ -24,36 +24,19 @@ _log = logging.getLogger("dyn_ros")
 
 
 class Algorithm:
-    """A kernel that can be called for one state or a batch.
+    """A kernel that can be called for one state or a batch, by the public function ``name``.
 
-    Parameters
-    ----------
-    name : str
-        Name of the public function that calls it.
-    kernel : kernel
-        Takes a ``KernelArgs``, reads the inputs and stores the results; calls ``fail`` if a joint
-        may make the result singular.
-    inputs : sequence of Field
-        Fields passed by the caller, in the order of the arguments.
-    results : sequence of Field
-        Fields that are returned: one array or number, or a tuple of them. For a batch, those
-        declared with ``summed`` are sums over its states; others have a row for each state.
-    optional : sequence of Field
-        Inputs that can be None; the kernel checks ``has_input``.
-    also_writes : sequence of Field
-        Other public fields that it writes.
-    options : sequence of Option
-        Integers that the public function passes in addition to arrays, packed into one integer:
-        the last one has the lowest bits.
-    coupled : kernel, optional
-        Kernel for models whose mimic joints couple branches of the tree.
-    others : sequence of Entry
-        Other compiled functions of the same file, which ``precompile`` compiles as well.
+    The kernel takes a ``KernelArgs``, reads the ``inputs``, which are in the order of the
+    arguments, and stores the ``results``, which are returned: one array or number, or a tuple. For
+    a batch, results declared with ``summed`` are sums over its states; others have a row for each
+    state. The kernel calls ``fail`` if a joint may make the result singular.
 
-    Raises
-    ------
-    ValueError
-        The kernel never refers to a declared field, or reads an option that is not declared.
+    ``optional`` inputs can be None; the kernel checks ``has_input``. ``also_writes`` are other
+    public fields that it writes. ``options`` are integers that the public function passes in
+    addition to arrays, packed into one: the last one has the lowest bits. ``coupled`` is a kernel
+    for models whose mimic joints couple branches of the tree; ``others`` are entries that
+    ``precompile`` compiles as well. A ValueError is raised if the kernel never refers to a declared
+    field, or reads another option.
     """
 
     def __init__(self, name, kernel, inputs, results, optional=(), also_writes=(), options=(),
@@ -119,16 +102,10 @@ class Algorithm:
     def caller(self, results=None, make=None):
         """The function that the public function calls: ``(model, data, threads, *inputs)``.
 
-        With options, it is ``(model, data, threads, selector, *inputs)``.
-
-        Parameters
-        ----------
-        results : sequence of Field, optional
-            The results to return and to write to ``Data``, if the caller can choose. Default: all,
-            and the other fields that the algorithm writes.
-        make : callable, optional
-            Converts the tuple of results to the returned value, such as a named tuple. Default:
-            the tuple, or the result itself if there is only one.
+        With options, it is ``(model, data, threads, selector, *inputs)``. ``results`` are the
+        fields to return and to write to ``Data``; by default all, and the other fields that the
+        algorithm writes. ``make`` converts the tuple of results, for example to a named tuple; by
+        default, it is returned as it is, or the result itself if there is only one.
         """
         call, call_with_options = Caller(self, results, make).functions()
         return call_with_options if self.options else call

@@ -23,14 +23,7 @@ _NO_TILES: NDArray[np.int64] = np.zeros(0, np.int64)
 
 
 class BatchSpace:
-    """The memory of one thread for the batches of one algorithm.
-
-    Parameters
-    ----------
-    model : Model
-    fields : iterable of Field
-        All that the kernel refers to.
-    """
+    """One thread's memory for the batches of an algorithm, whose kernel refers to ``fields``."""
 
     def __init__(self, model: Model, fields: set[Field]) -> None:
         self._workspace = Workspace(model, fields | {EMPTY}, lanes=True)

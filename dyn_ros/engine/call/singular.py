@@ -30,20 +30,10 @@ class _Pivot(NamedTuple):
 
 
 def raise_if_singular(name: str, model: Model, q: Array) -> None:
-    """Raise an error if a pivot that a kernel reported is singular.
+    """Raise a LinAlgError if a pivot that a kernel reported is singular, for q (nq,) or (B, nq).
 
-    Parameters
-    ----------
-    name : str
-        Name of the public function.
-    model : Model
-    q : (nq,) or (B, nq) ndarray
-        Configurations that it was called with.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        Names the first joint from the tips whose acceleration the torques do not determine.
+    It names the public function, and the first joint from the tips whose acceleration the torques
+    do not determine.
     """
     q = np.atleast_2d(q)
     for start in range(0, len(q), _CHUNK):

@@ -30,22 +30,9 @@ def new_field(model: Model, known: Field) -> Array:
 class Workspace:
     """Memory for the fields of one algorithm, of one state or of ``LANES`` states at once.
 
-    Parameters
-    ----------
-    model : Model
-    fields : iterable of Field
-        All that the kernel refers to.
-    lanes : bool
-        Whether it holds ``LANES`` states.
-    published : dict of Field to ndarray
-        Fields with memory in ``Data``; all others are scratch of this algorithm only.
-
-    Attributes
-    ----------
-    table : (TABLE,) ndarray of int64
-        See layout.
-    work : (n,) or (n, LANES) ndarray
-        The scratch, as an array of whole rows.
+    ``fields`` are all that the kernel refers to. The ``published`` ones have memory in ``Data``;
+    all others are scratch of this algorithm: ``work``, (n,) or (n, LANES). See layout for
+    ``table``.
     """
 
     def __init__(self, model: Model, fields: Iterable[Field], lanes: bool = False,

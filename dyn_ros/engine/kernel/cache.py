@@ -108,16 +108,12 @@ def _private_root() -> Path:
 
 @functools.cache
 def cache_folder() -> Path:
-    """Folder of the compiled kernels for these versions of Python, NumPy and Numba.
+    """Existing folder of the compiled kernels for these versions of Python, NumPy and Numba.
 
     Its parent is ``DYN_ROS_CACHE_DIR`` if set, otherwise ``dyn_ros`` in ``XDG_CACHE_HOME`` or
     ``~/.cache``, or a temporary folder if none of these is writable. A folder that another user
-    owns or can write to is not used, and a warning is issued.
-
-    Returns
-    -------
-    pathlib.Path
-        An existing folder. Entries that were not used for 60 days are removed from it.
+    owns or can write to is not used, and a warning is issued. Entries that were not used for 60
+    days are removed.
     """
     versions = hashlib.sha256(repr((_HEAD, VERSIONS)).encode()).hexdigest()[:16]
     root = _private_root()
@@ -183,15 +179,7 @@ def read(name: str) -> bytes | None:
 def write(name: str, content: bytes) -> None:
     """Store an entry atomically, replacing an existing one.
 
-    Parameters
-    ----------
-    name : str
-    content : bytes
-
-    Raises
-    ------
-    OSError
-        It cannot be written. A previous entry may have been removed.
+    If an OSError is raised, a previous entry may have been removed.
     """
     path = cache_folder() / name
     descriptor, temporary = tempfile.mkstemp(prefix=f".{name[:40]}-", dir=path.parent)

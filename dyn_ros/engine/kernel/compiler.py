@@ -62,15 +62,7 @@ def _warn_once(error: Exception | None) -> None:
 def kernel(function: Callable) -> Any:
     """Decorator for functions that run inside a kernel.
 
-    Parameters
-    ----------
-    function : callable
-
-    Returns
-    -------
-    callable
-        The function, for calls from compiled code. If called from Python, it is compiled
-        separately.
+    The result is for calls from compiled code; called from Python, it is compiled separately.
     """
     return _helper(function, inline=True)
 
@@ -79,15 +71,6 @@ def subroutine(function: Callable) -> Any:
     """Decorator for large functions that run inside several kernels: called, not inlined.
 
     Their code is optimized once, for floats and for lanes, instead of within each kernel.
-
-    Parameters
-    ----------
-    function : callable
-
-    Returns
-    -------
-    callable
-        As ``kernel``.
     """
     return _helper(function, inline=False)
 
@@ -102,17 +85,7 @@ def _helper(function: Callable, inline: bool) -> Any:
 
 
 def overload(function: Callable) -> Callable:
-    """Decorator for the implementation of a function or an operator in compiled code.
-
-    Parameters
-    ----------
-    function : callable
-
-    Returns
-    -------
-    callable
-        As ``numba.extending.overload``.
-    """
+    """As ``numba.extending.overload``: implements a function or operator in compiled code."""
     def register(implementation):
         reach.implementations.setdefault(function, []).append(implementation)
         if _private is not None and _is_fast:
@@ -131,16 +104,8 @@ ENTRIES: dict[str, "Entry"] = {}
 class Entry:
     """A compiled function of one signature, called without Numba's dispatch on types.
 
-    Parameters
-    ----------
-    name : str
-        Its name in the cache; unique.
-    function : callable
-        The function to compile.
-    signature : numba.core.typing.templates.Signature
-        Its only signature. Calls do not check the types of the arguments.
-    nogil : bool
-        Release the interpreter lock while it runs.
+    Calls do not check the types of the arguments. ``name`` is unique in the cache; with ``nogil``
+    the interpreter lock is released while it runs.
     """
 
     def __init__(self, name: str, function: Callable, signature: Any, nogil: bool) -> None:
@@ -151,18 +116,7 @@ class Entry:
         ENTRIES[name] = self
 
     def load(self, before_compiling: Callable[[], object] | None = None) -> bool:
-        """Load the entry from the cache, or compile it.
-
-        Parameters
-        ----------
-        before_compiling : callable, optional
-            Called before compilation, if that is necessary.
-
-        Returns
-        -------
-        bool
-            True if it had to be compiled.
-        """
+        """Load the entry from the cache, or compile it; return whether it was compiled."""
         if not JIT or self.call is not None:        # without the compiler, callers run the kernel
             return False
         with _lock:
@@ -179,22 +133,14 @@ class Entry:
             return True
 
     def is_cached(self) -> bool:
-        """Whether the cache contains it.
-
-        Returns
-        -------
-        bool
-        """
+        """Whether the cache contains it."""
         name = self.file_name()
         return name is not None and cache.read(name) is not None
 
     def file_name(self) -> str | None:
         """Name of its file in the cache, which differs if the machine code would differ.
 
-        Returns
-        -------
-        str or None
-            None if it cannot be cached.
+        None if it cannot be cached.
         """
         if _private is None:
             return None

@@ -66,46 +66,28 @@ class Field(int):
 
 def field(name: str, shape: tuple[Axis, ...], doc: str = "", transposed: bool = False,
           sparse: bool = False, zeros: bool = False, summed: bool = False) -> Field:
-    """Declare an array of the workspace.
+    """Declare an array of the workspace, an attribute of ``Data`` unless the name starts with "_".
 
-    Parameters
-    ----------
-    name : str
-        Name of the attribute of ``Data``; names with a leading underscore are private.
-    shape : tuple
-        Its axes: ints, "nq", "nv", "njoints", "nframes", "rows" (the universe and njoints),
-        "ncolumns" (one for each column of each joint's motion subspace; more than nv if there are
-        mimic joints), "parameters" (the dynamic parameters of all bodies, 10 njoints), "moments"
-        (masses and first moments, 4 njoints), "placements" (6 njoints), "regression" (10 njoints
-        rounded up to a multiple of ``LANES``, and ``LANES`` more), "padded" (nv rounded up to a
-        multiple of ``LANES``) or "constraints" (the number in the call, up to
-        ``MAX_CONSTRAINTS``; for an input the last axis only; kernels store the entries without
-        gaps). An empty tuple is a single number. Fields that end in (4, 4) are placements.
-    doc : str
-        Description, with unit and frame.
-    transposed : bool
-        The last two axes are exposed transposed, so that the columns of the matrix are contiguous.
-    sparse : bool
-        All axes are "nv", and entries for velocities in different branches are zero; or the axes
-        are "nv" and "parameters", and entries for bodies that the joint does not carry are zero.
-        Kernels for batches never write them.
-    zeros : bool
-        Entries that no kernel writes are zero. Other scratch is initialized with NaN, which
-        exposes kernels that read entries they have not written.
-    summed : bool
-        A result that is the sum over the states of a batch. In a workspace of lanes it has no
-        lanes: entry n is number n % ``LANES`` of row n // ``LANES``. Kernels add to it, after
-        ``clear_sum``. The lanes beyond the last state of a batch repeat this state, so kernels
-        multiply by a number that ``clear_padding`` has set to zero there.
+    The axes in ``shape`` are ints, "nq", "nv", "njoints", "nframes", "rows" (the universe and
+    njoints), "ncolumns" (one for each column of each joint's motion subspace; more than nv if there
+    are mimic joints), "parameters" (the dynamic parameters of all bodies, 10 njoints), "moments"
+    (masses and first moments, 4 njoints), "placements" (6 njoints), "padded" and "regression" (nv
+    and 10 njoints, rounded up to a multiple of ``LANES``; the latter has ``LANES`` more), or
+    "constraints" (the number in the call, up to ``MAX_CONSTRAINTS``; for an input the last axis
+    only; kernels store the entries without gaps). An empty tuple is a single number; fields that
+    end in (4, 4) are placements. ``doc`` has the unit and the frame.
 
-    Returns
-    -------
-    Field
-
-    Raises
-    ------
-    ValueError
-        The name is taken or reserved, an axis is unknown, or there are too many fields.
+    ``transposed``: the last two axes are exposed transposed, so that the matrix's columns are
+    contiguous.
+    ``sparse``: entries of velocities (nv, nv) in different branches are zero, or in (nv,
+    "parameters") those of bodies that the joint does not carry. Kernels for batches never write
+    them.
+    ``zeros``: entries that no kernel writes are zero. Other scratch is initialized with NaN, which
+    exposes kernels that read entries they have not written.
+    ``summed``: a result is the sum over the states of a batch. In a workspace of lanes it has no
+    lanes: entry n is number n % ``LANES`` of row n // ``LANES``. Kernels add to it, after
+    ``clear_sum``. The lanes beyond the last state of a batch repeat this state, so kernels multiply
+    by a number that ``clear_padding`` has set to zero there.
     """
     if any(known.name == name for known in FIELDS):
         raise ValueError(f"a field named {name!r} exists already; choose another name")
@@ -134,24 +116,9 @@ class Option(int):
 
 
 def declare_option(name: str, bits: int = 0) -> Option:
-    """Declare an option.
+    """Declare an option; ``name`` is for error messages.
 
-    Parameters
-    ----------
-    name : str
-        Name in error messages.
-    bits : int
-        Number of bits; 0: all remaining bits, which only the first option of an algorithm can
-        have.
-
-    Returns
-    -------
-    Option
-
-    Raises
-    ------
-    ValueError
-        There are too many options.
+    ``bits`` = 0: all remaining bits, which only the first option of an algorithm can have.
     """
     if len(OPTIONS) == MAX_OPTIONS:
         raise ValueError(f"more than {MAX_OPTIONS} options; raise MAX_OPTIONS in kernel/fields.py")

@@ -33,14 +33,9 @@ class NotComparable(TypeError):
 class Reach(NamedTuple):
     """Everything that a function refers to, directly or through others.
 
-    Attributes
-    ----------
-    functions : dict of str to function
-        Python functions that are compiled, or that generate code during compilation, by module and
-        qualified name; including the function itself.
-    constants : dict of str to object
-        Global and enclosing variables that they read, by function and name: numbers, tuples,
-        types.
+    ``functions`` are Python functions that are compiled, or that generate code during compilation,
+    including the function itself, by module and qualified name; ``constants`` the global and
+    enclosing variables that they read (numbers, tuples, types), by function and name.
     """
 
     functions: dict[str, FunctionType]
@@ -129,18 +124,10 @@ def _always() -> list[FunctionType]:
 
 
 def references(function: FunctionType) -> tuple[list[FunctionType], dict[str, Any]]:
-    """Find what a function itself refers to.
+    """The functions that a function itself refers to, and its other variables by name.
 
-    Parameters
-    ----------
-    function : function
-
-    Returns
-    -------
-    functions : list of function
-        Those that are compiled with it, or that generate code during compilation.
-    constants : dict of str to object
-        Its other global and enclosing variables, by name.
+    The functions are compiled with it, or generate code during compilation; the variables are
+    global or enclosing ones.
     """
     functions: list[FunctionType] = []
     constants: dict[str, Any] = {}
@@ -158,21 +145,10 @@ Found = TypeVar("Found")
 
 def walk(find: Callable[[FunctionType], tuple[list[FunctionType], Found]],
          *functions: Any) -> Iterator[tuple[FunctionType, Found]]:
-    """Walk through everything that functions refer to, directly or indirectly.
+    """Yield everything that functions refer to, directly or indirectly: each once, these included.
 
-    Parameters
-    ----------
-    find : callable
-        Returns the functions that a function itself refers to, and what else of it is asked for.
-    functions : callable
-        Kernels, or functions that are about to be compiled.
-
-    Yields
-    ------
-    function : function
-        Each function once, including those given.
-    found : object
-        The second value that ``find`` returned for it.
+    ``find`` returns the functions that a function itself refers to, and what else of it is asked
+    for, which is yielded with it.
     """
     seen: set[FunctionType] = set()
     todo = _always()
@@ -189,17 +165,7 @@ def walk(find: Callable[[FunctionType], tuple[list[FunctionType], Found]],
 
 
 def reach(function: Any) -> Reach:
-    """Find everything that a function refers to, directly or indirectly.
-
-    Parameters
-    ----------
-    function : callable
-        A kernel, or a function that is about to be compiled.
-
-    Returns
-    -------
-    Reach
-    """
+    """Find everything that a function refers to; it need not be compiled yet."""
     found: dict[str, FunctionType] = {}
     constants: dict[str, Any] = {}
     for each, own in walk(references, function):
@@ -216,16 +182,7 @@ def reach(function: Any) -> Reach:
 # --- the digest
 
 def described(function: Any) -> str:
-    """A function's own code, without comments, docstring, file and lines.
-
-    Parameters
-    ----------
-    function : callable
-
-    Returns
-    -------
-    str
-    """
+    """A function's own code, without comments, docstring, file and lines."""
     return _described(getattr(function, "py_func", function).__code__)
 
 
@@ -297,27 +254,9 @@ def digest(function: Any, signature: Any, circumstances: Any,
     """Digest of everything that the machine code of a function depends on.
 
     It does not depend on comments, docstrings, line numbers, or code that the function cannot
-    reach.
-
-    Parameters
-    ----------
-    function : callable
-        The function to compile.
-    signature : numba.core.typing.templates.Signature
-        The types to compile it for.
-    circumstances : object
-        Versions, options, the processor; compared by ``repr``.
-    parts_of_type : callable
-        Returns the classes and functions that determine the memory layout of a type's values.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    NotComparable
-        A constant cannot be compared by its value; names it.
+    reach. ``circumstances`` (versions, options, the processor) are compared by ``repr``;
+    ``parts_of_type`` returns the classes and functions that determine the memory layout of a type's
+    values. A NotComparable names a constant that cannot be compared by its value.
     """
     functions, constants = reach(function)
     found = hashlib.sha256(repr(circumstances).encode())

@@ -24,13 +24,7 @@ _COMMAND = f"import {_PACKAGE}\nfrom {__name__} import serve\nserve()"
 
 
 def processors() -> int:
-    """Number of processes to start: one for each processor, if there is enough memory.
-
-    Returns
-    -------
-    int
-        From 1 to 4.
-    """
+    """Number of processes to start, 1 to 4: one for each processor if memory suffices."""
     free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with contextlib.suppress(OSError, ValueError, StopIteration), open("/proc/meminfo") as file:
         free = 1024 * next(int(line.split()[1]) for line in file
@@ -91,23 +85,11 @@ def _feed(process: subprocess.Popen, take: Callable[[], Entry], events: queue.Si
 
 def compile_in_processes(entries: Sequence[Entry], processes: int | None = None,
                          starting: Callable[[Entry], object] | None = None) -> set[str]:
-    """Compile entries into the cache; this process can then load them.
+    """Compile entries into the cache, from which this process can load them; return their names.
 
     Entries that a process fails to compile are omitted. Successive entries share functions, so half
-    of the processes start at the other end of the sequence.
-
-    Parameters
-    ----------
-    entries : sequence of Entry
-    processes : int, optional
-        Number of processes. Default: ``processors()``.
-    starting : callable, optional
-        Called in this thread with each entry when a process starts to compile it.
-
-    Returns
-    -------
-    set of str
-        Names of the entries that were compiled.
+    of the processes (``processors()`` without a number) start at the other end of the sequence.
+    ``starting`` is called in this thread with each entry that a process starts to compile.
     """
     if not entries:
         return set()

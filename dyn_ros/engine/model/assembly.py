@@ -54,15 +54,8 @@ def _name(argument, value):
 class Connection:
     """The joint that connects a robot to another one; see ``Model.append``.
 
-    Attributes
-    ----------
-    joint : str or None
-        One of ``KINDS``; None: the root joint of the appended robot, or a fixed joint.
-    name : str or None
-    prefix : str
-        Of all names of the appended robot.
-    axis : (3,) array_like or None
-    lower, upper, velocity_limit, effort_limit : float or None
+    ``joint`` is one of ``KINDS``; None: the root joint of the appended robot, or a fixed joint.
+    ``prefix`` is that of all names of the appended robot.
     """
 
     joint: str | None

@@ -21,12 +21,7 @@ _MATRIX = (0, 1, 2), (1, 3, 4), (2, 4, 5)
 class Body(NamedTuple):
     """Mass [kg], center of mass [m], and rotational inertia about it [kg m2].
 
-    Attributes
-    ----------
-    mass : float or (B,) ndarray
-    com : sequence of three
-    rotational : sequence of six
-        xx, xy, xz, yy, yz, zz.
+    ``com`` has three numbers, ``rotational`` xx, xy, xz, yy, yz, zz. For many, numbers are (B,).
     """
 
     mass: Any

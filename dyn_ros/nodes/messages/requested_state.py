@@ -26,24 +26,11 @@ from . import conversions
 def requested_state(model: Model, given: RobotState) -> tuple[Array, Array]:
     """Return q and v of a state that contains joint names, as new arrays in the order of the model.
 
-    Parameters
-    ----------
-    model : dyn_ros.Model
-        The base may be floating or planar; any other joint of several degrees of freedom is a
-        `ValueError`.
-    given : dyn_ros/RobotState
-        All joints with their own coordinate are required. Names that are not in the model are
-        ignored, and so are mimic joints. Without velocities, the robot is at rest.
-
-    Returns
-    -------
-    q, v : ndarray (nq,), (nv,)
-
-    Raises
-    ------
-    Rejected
-        Duplicate names, lengths that do not match, a joint that is missing, or a value that is not
-        finite or exceeds `LARGEST`.
+    All joints with their own coordinate are required; mimic joints and names that are not in the
+    model are ignored. Without velocities, the robot is at rest. The base may be floating or planar;
+    any other joint of several degrees of freedom is a ValueError. `Rejected` are duplicate names,
+    lengths that do not match, a joint that is missing, and a value that is not finite or exceeds
+    `LARGEST`.
     """
     q, v = np.array(model.neutral(), float), np.zeros(model.nv)
     joints = {joint.name: i for i, joint in enumerate(model.tree.joints) if joint.mimic is None}

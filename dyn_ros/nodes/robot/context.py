@@ -45,32 +45,19 @@ class RobotContext:
     `values` are the node's parameters (see `base.specs`); `notify(text)` is called when the
     collected state is discarded. `payloads` has the arguments of `Model.set_payload` by name, and
     is passed from the context of one description to that of the next; `positions` are those of
-    joints by name, for joints that are locked where they stand. A description that cannot be used
-    is a `dyn_ros.UrdfError`, a parameter that does not fit a `SettingError`.
+    joints by name, for joints that are locked where they stand; `standing` has those of the joints
+    that are. A description that cannot be used is a `dyn_ros.UrdfError`, a parameter that does not
+    fit a `SettingError`.
 
-    Attributes
-    ----------
-    root_link, frame_id : str
-        The description's root link; the frame_id of outputs.
-    world_frame : str
-        frame_id of quantities expressed in the world; for a fixed base, `frame_id`.
-    odometry_frame : str
-        frame_id of the latest odometry, in which the base's pose is expressed; initially empty.
-    names, rows : list of str, index
-        The rows of v (and of torques) to publish: `vector[rows]` selects them, in this order.
-    position_names, position_rows : list of str, index
-        The same for q.
-    block : index
-        The rows and columns of a matrix (nv, nv) to publish: `matrix[block]`.
-    received : float
-        When the latest complete state was received, by time.perf_counter.
-    standing : dict
-        The positions, by name, of the joints that are locked where they stand.
-    payload_changes : int
-        How often payloads have been set or cleared.
-    left_out : list of str
-        For each payload that is not applied to this robot, the reason. The payload is kept for a
-        robot that has its frame.
+    Outputs have the frame_id `frame_id`, or `world_frame` if they are expressed in the world: for a
+    fixed base, `frame_id` too. `odometry_frame` is that of the latest odometry, in which the
+    base's pose is expressed; initially empty. `vector[rows]` selects the numbers of v (and of
+    torques) to publish, in the order of `names`; `position_rows` and `position_names` do so for q,
+    and `matrix[block]` for matrices (nv, nv).
+
+    `received` is when the latest complete state was received, by time.perf_counter;
+    `payload_changes` is how often payloads have been set or cleared. `left_out` has the reason for
+    each payload that is not applied to this robot, which is kept for a robot that has its frame.
     """
 
     def __init__(self, description: str, values: Mapping[str, Any],

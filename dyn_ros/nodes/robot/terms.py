@@ -12,12 +12,8 @@ import dyn_ros
 class Terms:
     """The declared results of `dyn_ros.all_terms`, as attributes: arrays of `Data`.
 
-    Those that depend on the velocity are of a robot at rest if `State.v` is None.
-
-    Raises
-    ------
-    AttributeError
-        Another attribute is read; names it, and the declared ones.
+    Those that depend on the velocity are of a robot at rest if `State.v` is None. Reading another
+    attribute is an AttributeError, which names it and the declared ones.
     """
 
     def __init__(self, data: dyn_ros.Data, names: Iterable[str]) -> None:

@@ -168,29 +168,12 @@ def _for_each(name, frames, m):
 
 
 def table(model, name, tip, axes, m, singularity, tolerance, priority):
-    """Build the table of options for a kernel.
+    """Build the table of options for a kernel, int64 (n,); its tolerance is stored as a float64.
 
-    Parameters
-    ----------
-    model : Model
-    name : str
-        Name of the argument ``tip``, for error messages.
-    tip, axes : str or int or tuple of these
-        Frames, one for all constraints or one for each. None is the root frame.
-    m : int
-        Number of constraints.
-    singularity, tolerance, priority
-        As in ``vereshchagin``.
-
-    Returns
-    -------
-    (n,) ndarray of int64
-        The tolerance is stored as a float64.
-
-    Raises
-    ------
-    ValueError
-        An unknown name (lists the valid ones), or too many constraints.
+    ``tip`` and ``axes`` are frames, one for all m constraints or one for each; None is the root
+    frame. ``name`` is what errors call ``tip``. ``singularity``, ``tolerance`` and ``priority`` are
+    as in ``vereshchagin``. A ValueError is raised for an unknown name (lists the valid ones), and
+    for too many constraints.
     """
     policy, usual = _choice("singularity", singularity, POLICIES)
     opposed = _choice("priority", priority, PRIORITIES)

@@ -31,32 +31,14 @@ __all__ = ["LARGEST", "MAX_CHARACTERS", "MOVING", "ONE_DOF", "ROOT_JOINT_NAME", 
 
 def read_urdf(xml: str | bytes, root_joint: str | None = None, mimic: str = "project",
               strict: bool = False) -> Tree:
-    """Read a robot description.
+    """Read a robot description: the URDF text, with xacro expanded.
 
-    Parameters
-    ----------
-    xml : str or bytes
-        The URDF text, with xacro expanded. Bytes are decoded according to their XML declaration.
-    root_joint : {None, "floating", "planar"}
-        The joint between the universe and the root link, named "root_joint". None: fixed.
-    mimic : {"project", "ignore"}
-        "ignore" makes mimic joints independent and ignores their mimic elements.
-    strict : bool
-        Raise an error instead of adding to `Tree.warnings`.
+    Bytes are decoded according to their XML declaration. ``root_joint`` ("floating", "planar";
+    None: fixed) is the joint between the universe and the root link, named "root_joint". ``mimic``
+    is "project", or "ignore", which makes mimic joints independent and ignores their rules.
+    ``strict`` raises an error instead of adding to ``Tree.warnings``. A description that cannot be
+    used is a UrdfError, any other ``root_joint`` or ``mimic`` a ValueError.
 
-    Returns
-    -------
-    Tree
-
-    Raises
-    ------
-    UrdfError
-        The description cannot be used.
-    ValueError
-        An unknown `root_joint` or `mimic`.
-
-    Notes
-    -----
     Conventions are those of the URDF specification: rpy are fixed-axis angles, R = Rz(yaw)
     Ry(pitch) Rx(roll); the default axis is x; lower and upper limits default to 0. A planar joint
     moves in the x-y plane of its frame, as in Pinocchio and MoveIt; its axis is ignored.

@@ -27,15 +27,10 @@ LARGEST_RATIO = 1e9
 
 @dataclass(frozen=True, eq=False)
 class Mimic:
-    """A dependent joint's rule: q = multiplier * q[joint] + offset.
+    """A dependent joint's rule: q = multiplier * q[joint] + offset, with the offset in rad or m.
 
-    Attributes
-    ----------
-    joint : int
-        Index in `Tree.joints` of the driving joint, itself independent (chains are resolved).
-    multiplier, offset : float
-        The multiplier is unitless, or in m/rad or rad/m between joints of different kinds; the
-        offset is in rad or m.
+    `joint` is the index in `Tree.joints` of the driving joint, itself independent (chains are
+    resolved). The multiplier is unitless, or in m/rad or rad/m between joints of different kinds.
     """
 
     joint: int
@@ -60,31 +55,17 @@ class _ReadOnly:
 class Joint(_ReadOnly):
     """A moving joint and the body that moves with it.
 
-    Attributes
-    ----------
-    name : str
-    kind : {"revolute", "continuous", "prismatic", "floating", "planar", "spherical"}
-        A planar joint translates in the x-y plane of its frame and rotates about z. Only models
-        that are built in Python have spherical joints.
-    parent : int
-        Index in `Tree.joints`, -1 for the universe.
-    placement : (4, 4) ndarray
-        The joint frame at zero position in the parent joint's frame, homogeneous.
-    axis : (3,) ndarray
-        Unit axis in the joint frame; z for planar joints, meaningless for floating and spherical
-        joints.
-    inertia : Inertia
-        Lumped over all links fixed to the joint.
-    mimic : Mimic or None
-    lower, upper : float
-        Position limits in rad or m; infinite for continuous joints and those with several
-        coordinates.
-    velocity, effort : float
-        Limits in rad/s or m/s, and N m or N; infinite if the description has none.
-    damping : float
-        Torque per velocity in N m s/rad, or N s/m; 0 if the description has none.
-    friction : float
-        Coulomb friction in N m or N; 0 if the description has none.
+    `kind` is one of `MOVING`, or "spherical", which only models that are built in Python have. A
+    planar joint translates in the x-y plane of its frame and rotates about z. `parent` is the index
+    in `Tree.joints`, -1 for the universe; `placement` (4, 4), homogeneous, is that of the joint
+    frame at zero position in the parent joint's frame. `axis` is a unit vector in the joint frame:
+    z for planar joints, meaningless for floating and spherical ones. `inertia` is lumped over all
+    links fixed to the joint.
+
+    The position limits `lower` and `upper` [rad, m] are infinite for continuous joints and those
+    with several coordinates. The limits `velocity` [rad/s, m/s] and `effort` [N m, N] are infinite,
+    and `damping`, torque per velocity [N m s/rad, N s/m], and Coulomb `friction` [N m, N] are 0, if
+    the description has none.
     """
 
     name: str
@@ -104,22 +85,13 @@ class Joint(_ReadOnly):
 
 @dataclass(frozen=True, eq=False)
 class Frame(_ReadOnly):
-    """A named frame on the robot.
+    """A named frame on the robot: a "joint", "fixed_joint", "body", or a "frame" added in Python.
 
-    Attributes
-    ----------
-    name : str
-    kind : {"joint", "fixed_joint", "body", "frame"}
-        "frame": added to a link in Python.
-    parent : int
-        The joint that moves it (index in `Tree.joints`), -1 for the universe.
-    placement : (4, 4) ndarray
-        In the parent joint's frame, homogeneous.
-    parent_frame : int
-        Index in `Tree.frames`, -1 for the universe: for a joint the link that it is attached to,
-        for a link the joint that connects it, for an added frame the link that it is fixed to.
-    inertia : Inertia
-        Of a link, in this frame; zero for others.
+    `parent` is the joint that moves it (index in `Tree.joints`), -1 for the universe; `placement`
+    (4, 4), homogeneous, is in that joint's frame. `parent_frame` is the index in `Tree.frames`, -1
+    for the universe: for a joint the link that it is attached to, for a link the joint that
+    connects it, for an added frame the link that it is fixed to. `inertia` is that of a link, in
+    this frame; zero for others.
     """
 
     name: str
@@ -134,17 +106,9 @@ class Frame(_ReadOnly):
 class Tree:
     """A robot as returned by `read_urdf`.
 
-    Attributes
-    ----------
-    name : str
-    joints : tuple of Joint
-        In Pinocchio's order: depth first, children by joint name. A parent precedes its children.
-    frames : tuple of Frame
-        In Pinocchio's order, without the universe; frames that were added come last. A parent
-        frame precedes its children.
-    base_inertia : Inertia
-        Inertia of the links fixed to the universe, in the world; zero with a root joint.
-    warnings : tuple of str
+    Joints and frames are in Pinocchio's order: depth first, children by joint name; a parent
+    precedes its children. `frames` exclude the universe, and those that were added come last.
+    `base_inertia` is that of the links fixed to the universe, in the world; zero with a root joint.
     """
 
     name: str
