@@ -39,7 +39,7 @@ class Messages(Protocol):
 class BlockCollector(Collector):
     """Collects the states of a recording. What is rejected is counted, and nothing is raised.
 
-    The arguments are as for `MessageCollector`. `rejected` counts messages by reason, see
+    The base is as for `MessageCollector`. `rejected` counts messages by reason, see
     `kernel.REASONS`; `resets` the stamps that jumped back by more than the staleness, which
     discards the collected state. `unknown` are names that are not joints of the model.
     """
