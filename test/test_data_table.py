@@ -70,7 +70,7 @@ def test_the_names_exist(row):
 @EVERY
 def test_the_function_writes_the_field(row):
     functions = [ALGORITHMS[name] for name in names(row[1]) if name in ALGORITHMS]
-    written = {known.name for each in functions for known in (*each.results, *each.leaves)}
+    written = {known.name for each in functions for known in (*each.results, *each.also_writes)}
     if functions:
         assert {name.removeprefix("data.") for name in names(row[2])} <= written
 
