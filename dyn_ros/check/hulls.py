@@ -110,7 +110,7 @@ class Hull:
     point from the center [m].
     """
 
-    def __init__(self, points: ArrayLike):
+    def __init__(self, points: ArrayLike) -> None:
         self.points: Array = np.asarray(points, float).reshape(-1, 3)
         self.triangles: NDArray[np.int_] = np.empty((0, 3), int)
         if _thick(self.points):

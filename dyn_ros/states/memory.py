@@ -7,8 +7,10 @@ one publisher reports, and an *entry* one joint in a list of names.
 """
 from collections import namedtuple
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..engine.kernel.compiler import kernel
 from ..engine.kernel.lanes import floats_at, integers_at
@@ -49,10 +51,10 @@ NUMBER, WHERE, DETAIL = range(3)
 class Arrays(SimpleNamespace):
     """The same arrays in Python, by their names; those that are not given are empty."""
 
-    def __init__(self, **arrays):
+    def __init__(self, **arrays: Any) -> None:
         super().__init__(**dict.fromkeys(Memory._fields, EMPTY) | arrays)
 
-    def addresses(self):
+    def addresses(self) -> NDArray[np.int64]:
         """Where they are, in order; valid until one of them is replaced."""
         return np.array([getattr(self, name).__array_interface__["data"][0]
                          for name in Memory._fields], np.int64)
