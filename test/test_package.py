@@ -250,6 +250,14 @@ def test_building_the_engine_downloads_nothing_of_ros():
     assert '\nrequires = ["setuptools >= 68"]\n' in (ROOT / "pyproject.toml").read_text()
 
 
+def test_make_view_builds_with_what_it_installs():
+    """The setuptools that a venv begins with may be too old."""
+    recipe = (ROOT / "Makefile").read_text().partition("/.view-wheels: ")[2].partition("touch")[0]
+    installed = [name for file in re.findall(r"requirements/(\w+)\.txt", recipe)
+                 for name in pins(file)]
+    assert "--no-build-isolation" in recipe and "setuptools" in installed
+
+
 def test_extras():
     assert {"ros-jazzy", "ros-kilted", "viewer", "check", "logs", "identify", "cluster", "xacro",
             "completion", "docs", "test"} < set(EXTRAS)
