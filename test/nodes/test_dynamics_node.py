@@ -50,8 +50,7 @@ TWO_JOINTS = """<robot name="two">
 @pytest.fixture(scope="module")
 def node(client, start):
     node = start()
-    status, values = client.diagnostics(node)
-    assert values["lifecycle state"] == "active", status.message
+    client.diagnostics(node, lambda _, values: values["lifecycle state"] == "active")
     return node
 
 
