@@ -13,6 +13,7 @@ from ..engine.algorithms import joint_torque_regressor
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
+from ..engine.model.inputs import require_model
 from .result import BaseEstimate
 from .samples import Samples
 from .unknowns import FEATURES, Unknowns, in_columns, is_linear
@@ -102,7 +103,7 @@ def base_parameters(model: Model, *, armature: bool = False, friction: bool = Fa
     >>> len(base.names)
     43
     """
-    return structure(Unknowns(model, FEATURES[not armature:1 + 3 * friction]), seed)
+    return structure(Unknowns(require_model(model), FEATURES[not armature:1 + 3 * friction]), seed)
 
 
 def structure(unknowns: Unknowns, seed: int = 0) -> BaseParameters:

@@ -110,7 +110,12 @@ def _quoted(name: str) -> str:
 
 
 def _open(table: Table) -> _Memory | tables.Csv | tables.Parquet:
-    return _Memory(table) if isinstance(table, Mapping) else tables.open_table(table)
+    if isinstance(table, Mapping):
+        return _Memory(table)
+    if not isinstance(table, (str, PathLike)):
+        raise TypeError("table: expected the path of a file, or a dict of columns, got "
+                        f"{type(table).__name__}: {table!r:.80}")
+    return tables.open_table(table)
 
 
 class _Memory:

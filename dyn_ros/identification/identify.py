@@ -14,7 +14,7 @@ from ..engine.algorithms import rnea
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
-from ..engine.model.inputs import one_each
+from ..engine.model.inputs import one_each, require_model
 from . import solution as solving
 from .base_parameters import structure
 from .least_squares import Scale, covariance
@@ -178,6 +178,7 @@ def blocks(count: int, held_out: float, seed: int) -> tuple[list[slice], list[sl
 # -- input
 
 def _joined(model: Model, samples: Samples | Sequence[Samples]) -> Samples:
+    require_model(model)
     if not isinstance(samples, Samples):
         samples = Samples.concatenate(samples)
     if samples.q.shape[1:] != (model.nq,) or samples.v.shape[1:] != (model.nv,):

@@ -12,9 +12,10 @@ from ..engine.algorithms import joint_friction, joint_torque_regressor, rnea
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
-from ..engine.model.inputs import one_each
+from ..engine.model.inputs import one_each, require_model
 from ..engine.model.parameters import from_pseudo_inertia, pseudo_inertia
 from ..engine.spatial.inertia import Inertia
+from ..engine.spatial.value import require
 from .fit import decomposed, fit
 from .samples import Samples
 from .unknowns import NUMBERS, is_actuated
@@ -123,7 +124,8 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
     >>> round(found.mass, 3), np.allclose(found.com, [0.0, 0.0, 0.1], atol=1e-3)
     (0.5, True)
     """
-    if samples.contacts:
+    require_model(model)
+    if require("samples", samples, Samples).contacts:
         raise ValueError("samples: expected a robot without contacts, got "
                          f"{', '.join(samples.contacts)}; record it without, or pass the measured "
                          "forces as f_ext to Samples.from_arrays")

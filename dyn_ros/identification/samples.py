@@ -324,6 +324,9 @@ class Samples:
             as for ``from_arrays``.
         """
         require_model(model)
+        if not hasattr(recording, "position_names"):
+            raise TypeError("recording: expected a Recording, such as dyn_ros.logs.read(path, "
+                            f"model), got {type(recording).__name__}: {recording!r:.80}")
         for what, names, own in (
                 ("positions", recording.position_names, model.position_names),
                 ("velocities", recording.velocity_names, model.velocity_names)):

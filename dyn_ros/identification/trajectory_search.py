@@ -69,6 +69,9 @@ class TrajectorySearch:
         self.model, self.limits, self.data = model, limits, Data(model)
         self.period, self.harmonics = period, harmonics
         self.series = self._series(_SAMPLES * harmonics)
+        if not isinstance(workspace, Mapping):
+            raise TypeError("workspace: expected a dict of frames and boxes, such as {'tool': "
+                            f"(low, high)}}, got {type(workspace).__name__}: {workspace!r:.80}")
         self.boxes = [(frame_number(model, frame, "workspace"), _box(frame, box))
                       for frame, box in workspace.items()]
         effort = model.effort_limit

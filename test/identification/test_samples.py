@@ -547,3 +547,20 @@ def test_memory_of_a_million_samples(tmp_path, suffix):
     count, kilobytes = map(int, result.stdout.split())
     assert count > 990_000
     assert kilobytes < 500_000
+
+
+@pytest.mark.parametrize("call, argument", [
+    (lambda model, samples: Samples.from_recording(model, [1, 2]), "recording: expected a Rec"),
+    (lambda model, samples: dyn_ros.base_parameters(3), "model: expected a dyn_ros.Model"),
+    (lambda model, samples: dyn_ros.identify(3, samples), "model: expected a dyn_ros.Model"),
+    (lambda model, samples: dyn_ros.identify_payload(3, samples, 1), "model: expected a dyn"),
+    (lambda model, samples: dyn_ros.identify_payload(model, 3, 1), "samples: expected Samples"),
+    (lambda model, samples: dyn_ros.excite(model, workspace="tool"), "workspace: expected a dict"),
+    (lambda model, samples: Samples.from_table(model, 3), "table: expected"),
+])
+def test_an_argument_of_another_kind_is_named(arm, call, argument):
+    time = 0.01 * np.arange(200)
+    q = 0.3 * np.sin(time[:, None] * np.arange(1, arm.nv + 1))
+    samples = Samples.from_arrays(arm, time, q, np.zeros_like(q))
+    with pytest.raises(TypeError, match=argument):
+        call(arm, samples)

@@ -281,7 +281,7 @@ class ConfigurationSpace(Structure):
         expected = "u: expected a finite number, or one for each state of a batch"
         try:
             fraction = np.asarray(u, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ValueError(f"{expected}, got {u!r:.80}") from None
         if fraction.ndim > 1 or not np.isfinite(fraction).all() or (
                 fraction.ndim == 1 and step.ndim == 2 and len(fraction) != len(step)):

@@ -3,7 +3,7 @@
 """The base of all public value types."""
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
@@ -178,6 +178,7 @@ class Value:
         bool
         """
         require("other", other, type(self))
+        rtol, atol = require_finite("rtol", rtol), require_finite("atol", atol)
         return all(_close(np.ravel(a), np.ravel(b), rtol, atol)
                    for a, b in zip(self._tuple, other._tuple))
 
@@ -198,6 +199,6 @@ def scalar(factor: object) -> float | None:
 
 def require_finite(name: str, value: object) -> float:
     """Return a finite Python float, or raise a ValueError."""
-    if not isinstance(value, _NUMBERS) or not math.isfinite(value):
+    if not isinstance(value, _NUMBERS) or not abs(value) <= sys.float_info.max:
         raise ValueError(f"{name}: expected a finite number, got {value!r:.80}")
     return float(value)

@@ -417,6 +417,13 @@ def test_interpolate_from_one_end_to_the_other(root_joint):
     peer.close(pair.model.difference(q0, half), pair.model.difference(half, q1), 1e-12)
 
 
+def test_a_fraction_beyond_the_range_of_floats_is_rejected():
+    pair = peer.pair("every_joint")
+    q = pair.model.neutral()
+    with pytest.raises(ValueError, match="^u: expected a finite number"):
+        pair.model.interpolate(q, q, 10 ** 400)
+
+
 def test_fractions_between_two_configurations_make_a_path():
     pair = peer.pair("every_joint", "floating")
     q0, q1 = pair.state(0)[0], pair.state(1)[0]

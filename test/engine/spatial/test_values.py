@@ -284,3 +284,15 @@ def test_the_wrong_class():
                   lambda: X.interpolate(m, 1)):
         with pytest.raises(TypeError, match="expected (Motion|Force|SE3), got (Motion|Force|SE3)"):
             wrong()
+
+
+@pytest.mark.parametrize("call, argument", [
+    (lambda: Inertia.from_box(10 ** 400, [1.0, 1.0, 1.0]), "mass"),
+    (lambda: Inertia.from_sphere(1.0, 10 ** 400), "radius"),
+    (lambda: X.isclose(X, rtol=10 ** 400), "rtol"),
+    (lambda: X.interpolate(X, 10 ** 400), "u"),
+    (lambda: Motion(np.ones(6)) * 10 ** 400, "factor"),
+])
+def test_an_integer_beyond_the_range_of_floats_is_rejected(call, argument):
+    with pytest.raises(ValueError, match=f"^{argument}: expected a finite number, got 1000"):
+        call()
