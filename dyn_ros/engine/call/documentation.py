@@ -21,6 +21,7 @@ _ARGUMENTS = {
           "Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame."),
     "a": ("(nv,) or (B, nv) array_like", "Acceleration [rad/s2, m/s2]."),
     "tau": ("(nv,) or (B, nv) array_like", "Joint torques and forces [N m, N]."),
+    "b": ("(nv,) or (B, nv) array_like", "The vector."),
     "f_ext": (
         "(njoints, 6) or (B, njoints, 6) array_like",
         "External wrench (force, moment) on each joint's body, at the origin of the joint frame "

@@ -80,11 +80,6 @@ class ConfigurationSpace(Structure):
         -------
         (nq,) or (B, nq) ndarray
             The quaternions are normalized.
-
-        Raises
-        ------
-        ValueError
-            An invalid argument; names it, the expected and the actual value.
         """
         q, v = _together(self, q=(("nq",), q), v=(("nv",), v))
         moved = q.copy()
@@ -106,11 +101,6 @@ class ConfigurationSpace(Structure):
         (nv,) or (B, nv) ndarray
             Rotations of floating, planar and spherical joints are at most pi; the angles of
             continuous joints are subtracted without wrapping.
-
-        Raises
-        ------
-        ValueError
-            An invalid argument; names it, the expected and the actual value.
         """
         q0, q1 = _together(self, q0=(("nq",), q0), q1=(("nq",), q1))
         v = np.zeros((*q0.shape[:-1], self.nv))
@@ -137,11 +127,6 @@ class ConfigurationSpace(Structure):
         -------
         dq, dv : (nv, nv) or (B, nv, nv) ndarray
             Identity matrices except for floating, planar and spherical joints.
-
-        Raises
-        ------
-        ValueError
-            An invalid argument; names it, the expected and the actual value.
         """
         _, v = _together(self, q=(("nq",), q), v=(("nv",), v))
         dq, dv = _identities(self, v), _identities(self, v)
@@ -168,11 +153,6 @@ class ConfigurationSpace(Structure):
             Minus the identity and the identity, except for floating, planar and spherical joints.
             Rotations by pi, where the difference is not continuous, have the derivatives of the
             branch that ``difference`` returns.
-
-        Raises
-        ------
-        ValueError
-            An invalid argument; names it, the expected and the actual value.
         """
         v = self.difference(q0, q1)
         d0, d1 = -_identities(self, v), _identities(self, v)
@@ -193,11 +173,6 @@ class ConfigurationSpace(Structure):
         -------
         float or (B,) ndarray
             Square root of the sum of squares; adds angles [rad] and lengths [m].
-
-        Raises
-        ------
-        ValueError
-            An invalid argument; names it, the expected and the actual value.
         """
         length = np.linalg.norm(self.difference(q0, q1), axis=-1)
         return length if length.ndim else float(length)
@@ -242,11 +217,6 @@ class ConfigurationSpace(Structure):
         Returns
         -------
         bool or (B,) ndarray of bool
-
-        Raises
-        ------
-        ValueError
-            An invalid argument; names it, the expected and the actual value.
         """
         q = _finite(self, q)
         tolerance = finite_array("tolerance", tolerance, ())
@@ -271,11 +241,6 @@ class ConfigurationSpace(Structure):
         Returns
         -------
         (nq,) or (B, nq) ndarray
-
-        Raises
-        ------
-        ValueError
-            An invalid argument; names it, the expected and the actual value.
         """
         step = self.difference(q0, q1)
         expected = "u: expected a finite number, or one for each state of a batch"

@@ -27,6 +27,8 @@ class Model(ConfigurationSpace, Inertias):
     """A robot: its joints, frames and inertias. Created with ``from_urdf`` or ``from_urdf_file``.
 
     ``append`` attaches another robot to it, and ``with_frame`` adds a frame.
+    Every method raises a ValueError for an invalid argument, which names it, the expected and the
+    actual value.
 
     Joints and frames exclude the universe and are in the order of Pinocchio: depth first,
     children by joint name. Fixed joints are lumped into the joint that moves them; their

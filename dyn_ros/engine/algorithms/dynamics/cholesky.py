@@ -201,9 +201,9 @@ def cholesky_M_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
                      threads: int = 1) -> Array:
     """M b, without the products with zeros of M.
 
-    Featherstone (2008), section 6.5; O(n d) for a tree of depth d. M includes
-    ``model.armature``. For accelerations b, these are the
-    torques that cause them. M is not factored, so it may be singular.
+    Featherstone (2008), section 6.5; O(n d) for a tree of depth d. M includes ``model.armature``.
+    For accelerations b, these are the torques that cause them. M is not factored, so it may be
+    singular.
 
     Parameters
     ----------
@@ -230,14 +230,6 @@ def cholesky_U_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
                      threads: int = 1) -> Array:
     """U b, with M = U D U' as in ``cholesky``.
 
-    Featherstone (2008), section 6.5; O(n d^2) for a tree of depth d. M includes
-    ``model.armature``.
-
-    Parameters
-    ----------
-    b : (nv,) or (B, nv) array_like
-        The vector.
-
     Returns
     -------
     (nv,) ndarray
@@ -260,14 +252,6 @@ def cholesky_U_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 def cholesky_Ut_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
                       threads: int = 1) -> Array:
     """U' b, with M = U D U' as in ``cholesky``.
-
-    Featherstone (2008), section 6.5; O(n d^2) for a tree of depth d. M includes
-    ``model.armature``.
-
-    Parameters
-    ----------
-    b : (nv,) or (B, nv) array_like
-        The vector.
 
     Returns
     -------
@@ -292,14 +276,6 @@ def cholesky_U_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
                      threads: int = 1) -> Array:
     """U^-1 b, with M = U D U' as in ``cholesky``.
 
-    Featherstone (2008), section 6.5; O(n d^2) for a tree of depth d. M includes
-    ``model.armature``.
-
-    Parameters
-    ----------
-    b : (nv,) or (B, nv) array_like
-        The vector.
-
     Returns
     -------
     (nv,) ndarray
@@ -322,14 +298,6 @@ def cholesky_U_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 def cholesky_Ut_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
                       threads: int = 1) -> Array:
     """U'^-1 b, with M = U D U' as in ``cholesky``.
-
-    Featherstone (2008), section 6.5; O(n d^2) for a tree of depth d. M includes
-    ``model.armature``.
-
-    Parameters
-    ----------
-    b : (nv,) or (B, nv) array_like
-        The vector.
 
     Returns
     -------
