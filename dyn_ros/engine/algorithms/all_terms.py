@@ -293,8 +293,7 @@ def all_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None
     -------
     Terms
         A named tuple. With ``only``, a tuple of these terms in the given order, or the term itself
-        if there is only one. For a single state, ``data.M`` and so on; for a batch, new arrays with
-        a leading batch axis.
+        if there is only one; ``data.M`` and so on.
 
     Raises
     ------

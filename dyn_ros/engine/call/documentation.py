@@ -9,7 +9,8 @@ from typing import Any
 # By name: the type, and what the argument is. One whose default is None is optional.
 _ARGUMENTS = {
     "model": ("Model", ""),
-    "data": ("Data", "Created for this model. Holds the result until the next call."),
+    "data": ("Data", "Created for this model. Holds the results of a single state until the next "
+                     "call;\nthose of a batch are new arrays with a leading batch axis."),
     "frame": ("str or int", "Name or index of a frame: link, joint or fixed joint."),
     "joint": ("str or int", "Name or index of a joint."),
     "reference_frame": (

@@ -153,9 +153,8 @@ def ccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     hg : (6,) ndarray
         Linear and angular momentum [kg m/s, kg m2/s].
     Ig : (6, 6) ndarray
-        Inertia of the robot with its joints locked [kg, kg m2].
-        All are about the center of mass, expressed in the root frame. For a single state,
-        ``data.Ag`` and so on; for a batch, new arrays with a leading batch axis.
+        Inertia of the robot with its joints locked [kg, kg m2]. All are about the center of mass,
+        expressed in the root frame; ``data.Ag`` and so on.
 
     Examples
     --------
@@ -175,8 +174,8 @@ def dccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int
     Returns
     -------
     (6, nv) ndarray
-        dAg/dt about the moving center of mass, expressed in the root frame [kg/s, kg m/s, kg m2/s].
-        For a single state, ``data.dAg``; for a batch, a new array with a leading batch axis.
+        dAg/dt about the moving center of mass, expressed in the root frame [kg/s, kg m/s, kg m2/s];
+        ``data.dAg``.
 
     Examples
     --------
@@ -199,8 +198,7 @@ def centroidal_momentum_time_derivative(model: Model, data: Data, q: ArrayLike, 
     Returns
     -------
     (6,) ndarray
-        Rate of linear and angular momentum, expressed in the root frame [N, N m]. For a single
-        state, ``data.dhg``; for a batch, a new array with a leading batch axis.
+        Rate of linear and angular momentum, expressed in the root frame [N, N m]; ``data.dhg``.
 
     Examples
     --------

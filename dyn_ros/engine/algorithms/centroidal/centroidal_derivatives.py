@@ -186,10 +186,9 @@ def centroidal_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     dhdot_dv : (6, nv) ndarray
         Derivative of its rate with respect to velocity [N, N m per rad/s, m/s].
     dhdot_da : (6, nv) ndarray
-        Derivative of its rate with respect to acceleration: the centroidal momentum matrix
-        [kg, kg m, kg m2].
-        All are about the center of mass, expressed in the root frame. For a single state,
-        ``data.dh_dq`` and so on; for a batch, new arrays with a leading batch axis.
+        Derivative of its rate with respect to acceleration: the centroidal momentum matrix [kg, kg
+        m, kg m2]. All are about the center of mass, expressed in the root frame; ``data.dh_dq`` and
+        so on.
 
     Examples
     --------
@@ -212,8 +211,7 @@ def com_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLik
     -------
     (3, nv) ndarray
         Each column is along one velocity, in the tangent space, and expressed in the root frame
-        [m/s per rad, m]. For a single state, ``data.dvcom_dq``; for a batch, a new array with a
-        leading batch axis.
+        [m/s per rad, m]; ``data.dvcom_dq``.
 
     Examples
     --------

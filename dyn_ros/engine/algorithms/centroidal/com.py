@@ -236,8 +236,8 @@ def center_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None =
     -------
     com, vcom, acom : (3,) ndarray
         Position [m], velocity [m/s] and acceleration [m/s2], expressed in the world; acom is the
-        rate of vcom and does not include gravity. Zeros if the robot has no mass. For a single
-        state, ``data.com`` and so on; for a batch, new arrays with a leading batch axis.
+        rate of vcom and does not include gravity. Zeros if the robot has no mass; ``data.com`` and
+        so on.
     mass : float, or (B,) ndarray
         [kg].
 
@@ -266,9 +266,7 @@ def subtree_centers_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike
         Position [m], velocity [m/s] and acceleration without gravity [m/s2]. The center of mass of
         a massless subtree is defined as its joint's origin.
     mass : (njoints,) ndarray
-        [kg].
-        For a single state, ``data.subtree_com`` and so on; for a batch, new arrays with a leading
-        batch axis.
+        [kg]; ``data.subtree_com`` and so on.
 
     Examples
     --------
@@ -291,8 +289,7 @@ def com_jacobian(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) ->
     Returns
     -------
     (3, nv) ndarray
-        Expressed in the world [m/rad, 1]. For a single state, ``data.Jcom``; for a batch, a new
-        array with a leading batch axis. Zeros if the robot has no mass.
+        Expressed in the world [m/rad, 1]; ``data.Jcom``. Zeros if the robot has no mass.
 
     Examples
     --------
@@ -318,9 +315,8 @@ def subtree_com_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | in
     Returns
     -------
     (3, nv) ndarray
-        Expressed in the world [m/rad, 1]. For a single state, ``data.subtree_Jcom``; for a batch, a
-        new array with a leading batch axis. The center of mass of a massless subtree is defined as
-        its joint's origin.
+        Expressed in the world [m/rad, 1]; ``data.subtree_Jcom``. The center of mass of a massless
+        subtree is defined as its joint's origin.
 
     Raises
     ------

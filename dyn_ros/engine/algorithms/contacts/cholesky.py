@@ -210,9 +210,8 @@ def contact_right_side(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau
     primal_rhs_contact : (m,) ndarray
         kp err - kd J v - drift, in the axes of each contact [m/s2, rad/s2].
     torque_residual : (nv,) ndarray
-        tau - nle and the generalized external forces [N m, N].
-        For a single state, ``data.primal_rhs_contact`` and ``data.torque_residual``; for a batch,
-        new arrays with a leading batch axis.
+        tau - nle and the generalized external forces [N m, N]; ``data.primal_rhs_contact`` and
+        ``data.torque_residual``.
 
     Raises
     ------

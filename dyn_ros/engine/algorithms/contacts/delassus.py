@@ -201,8 +201,7 @@ def contact_jacobian(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
     -------
     (m, nv) ndarray
         The rows (linear, angular) of all contacts, in the axes of each one; mimic joints contribute
-        to the columns of their masters. For a single state, ``data.contact_jacobian``; for a batch,
-        a new array with a leading batch axis.
+        to the columns of their masters; ``data.contact_jacobian``.
 
     Raises
     ------
@@ -235,8 +234,7 @@ def delassus_matrix(model: Model, data: Data, q: ArrayLike, contacts: Sequence[C
     Returns
     -------
     (m, m) ndarray
-        In the axes of each contact [1/kg, 1/(kg m2)]. For a single state, ``data.delassus``;
-        for a batch, a new array with a leading batch axis.
+        In the axes of each contact [1/kg, 1/(kg m2)]; ``data.delassus``.
 
     Raises
     ------
@@ -270,8 +268,7 @@ def delassus_inverse(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
     Returns
     -------
     (m, m) ndarray
-        In the axes of each contact [kg, kg m2]. For a single state, ``data.delassus_inverse``;
-        for a batch, a new array with a leading batch axis.
+        In the axes of each contact [kg, kg m2]; ``data.delassus_inverse``.
 
     Raises
     ------
@@ -304,8 +301,7 @@ def delassus_cholesky(model: Model, data: Data, q: ArrayLike, contacts: Sequence
     Returns
     -------
     (m, m) ndarray
-        Lower triangular. For a single state, ``data.delassus_cholesky``;
-        for a batch, a new array with a leading batch axis.
+        Lower triangular; ``data.delassus_cholesky``.
 
     Raises
     ------

@@ -150,9 +150,8 @@ def contact_dynamics_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
         [i, j] is the derivative of acceleration i along velocity j, in the tangent space of q
         [rad/s2, m/s2 per rad, m]; with respect to velocity and torque.
     dlambda_dq, dlambda_dv, dlambda_dtau : (m, nv) ndarray
-        Derivatives of the contact forces, in the axes of each contact [N, N m per rad, m].
-        For a single state, ``data.ddq_dq`` and so on; for a batch, new arrays with a leading batch
-        axis.
+        Derivatives of the contact forces, in the axes of each contact [N, N m per rad, m];
+        ``data.ddq_dq`` and so on.
 
     Raises
     ------

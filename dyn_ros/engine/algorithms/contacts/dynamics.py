@@ -146,8 +146,7 @@ def contact_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: 
     Returns
     -------
     ddq : (nv,) ndarray
-        Joint accelerations [rad/s2, m/s2]. For a single state, ``data.ddq``; for a batch, a new
-        array with a leading batch axis.
+        Joint accelerations [rad/s2, m/s2]; ``data.ddq``.
     forces : ContactForces
         ``forces["left_foot"]`` is a force (3,) or a wrench (6,) in the axes of the contact
         [N, N m]; ``forces.lambda_c`` all of them, ``data.lambda_c``. Also ``rank``, ``residual``

@@ -266,8 +266,7 @@ def impulse_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     Returns
     -------
     v_after : (nv,) ndarray
-        [rad/s, m/s]. For a single state, ``data.dq_after``; for a batch, a new array with a leading
-        batch axis.
+        [rad/s, m/s]; ``data.dq_after``.
     impulses : ContactForces
         By name, in the axes of each contact [N s, N m s]; ``impulses.lambda_c`` is
         ``data.impulse_c``.
@@ -320,9 +319,8 @@ def impulse_dynamics_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
         [i, j] is the derivative of velocity i after the impact along velocity j, in the tangent
         space of q [rad/s, m/s per rad, m]; with respect to the velocity before it.
     dimpulse_dq, dimpulse_dv : (m, nv) ndarray
-        Derivatives of the impulses, in the axes of each contact [N s, N m s per rad, m].
-        For a single state, ``data.dq_after_dq``, ``data.dq_after_dv`` and so on; for a batch, new
-        arrays with a leading batch axis.
+        Derivatives of the impulses, in the axes of each contact [N s, N m s per rad, m];
+        ``data.dq_after_dq``, ``data.dq_after_dv`` and so on.
 
     Raises
     ------

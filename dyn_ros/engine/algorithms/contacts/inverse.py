@@ -237,8 +237,8 @@ def contact_inverse_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLik
     Returns
     -------
     tau : (nv,) ndarray
-        Joint torques and forces [N m, N]; zero for the base, if the contacts can carry it. For a
-        single state, ``data.tau``; for a batch, a new array with a leading batch axis.
+        Joint torques and forces [N m, N]; zero for the base, if the contacts can carry it;
+        ``data.tau``.
     forces : ContactForces
         By name, in the axes of each contact [N, N m]. ``residual`` is the largest torque or force
         of the base that the contacts cannot balance, ``rank`` the number of balanced ones.

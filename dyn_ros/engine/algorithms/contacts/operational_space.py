@@ -258,8 +258,7 @@ def operational_space_inertia(
     Returns
     -------
     (dimension, dimension) ndarray
-        [kg, kg m, kg m2]. For a single state, ``data.osim``;
-        for a batch, a new array with a leading batch axis.
+        [kg, kg m, kg m2]; ``data.osim``.
 
     Raises
     ------
@@ -293,8 +292,7 @@ def dynamically_consistent_inverse(
     Returns
     -------
     (nv, dimension) ndarray
-        Jbar. For a single state, ``data.dynamically_consistent_inverse``;
-        for a batch, a new array with a leading batch axis.
+        Jbar; ``data.dynamically_consistent_inverse``.
 
     Raises
     ------
@@ -328,8 +326,7 @@ def null_space_projector(model: Model, data: Data, q: ArrayLike, frame: str | in
     Returns
     -------
     (nv, nv) ndarray
-        The matrix N in tau = J' f + N tau_0. For a single state, ``data.null_space_projector``;
-        for a batch, a new array with a leading batch axis.
+        The matrix N in tau = J' f + N tau_0; ``data.null_space_projector``.
 
     Raises
     ------
@@ -367,9 +364,7 @@ def operational_space_bias(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     mu : (dimension,) ndarray
         Lambda (J M^-1 C v - dJ/dt v) [N, N m].
     p : (dimension,) ndarray
-        Lambda J M^-1 g [N, N m].
-        For a single state, ``data.operational_coriolis`` and ``data.operational_gravity``; for a
-        batch, new arrays with a leading batch axis.
+        Lambda J M^-1 g [N, N m]; ``data.operational_coriolis`` and ``data.operational_gravity``.
 
     Raises
     ------

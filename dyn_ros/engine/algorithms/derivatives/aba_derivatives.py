@@ -108,9 +108,8 @@ def aba_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: A
     ddq_dv : (nv, nv) ndarray
         With respect to velocity [rad/s2, m/s2 per rad/s, m/s].
     ddq_dtau : (nv, nv) ndarray
-        With respect to torque: the inverse of M [rad/s2, m/s2 per N m, N].
-        For a single state, ``data.ddq_dq``, ``data.ddq_dv`` and ``data.Minv``; for a batch, new
-        arrays with a leading batch axis.
+        With respect to torque: the inverse of M [rad/s2, m/s2 per N m, N]; ``data.ddq_dq``,
+        ``data.ddq_dv`` and ``data.Minv``.
 
     Raises
     ------

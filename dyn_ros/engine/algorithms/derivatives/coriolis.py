@@ -80,8 +80,7 @@ def coriolis_matrix(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     Returns
     -------
     (nv, nv) ndarray
-        Coriolis matrix [kg m2 rad/s, kg m/s]. For a single state, ``data.C``; for a batch, a new
-        array with a leading batch axis.
+        Coriolis matrix [kg m2 rad/s, kg m/s]; ``data.C``.
 
     Examples
     --------

@@ -250,9 +250,8 @@ def rnea_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Ar
     dtau_dv : (nv, nv) ndarray
         With respect to velocity [N m s, N s per rad, m].
     M : (nv, nv) ndarray
-        With respect to acceleration: the joint-space inertia matrix [kg m2, kg m, kg].
-        For a single state, ``data.dtau_dq``, ``data.dtau_dv`` and ``data.M``; for a batch, new
-        arrays with a leading batch axis.
+        With respect to acceleration: the joint-space inertia matrix [kg m2, kg m, kg];
+        ``data.dtau_dq``, ``data.dtau_dv`` and ``data.M``.
 
     Examples
     --------
@@ -279,7 +278,7 @@ def generalized_gravity_derivatives(model: Model, data: Data, q: ArrayLike, *,
     -------
     (nv, nv) ndarray
         [i, j] is the derivative of torque i along velocity j, in the tangent space [N m, N per rad,
-        m]. For a single state, ``data.dg_dq``; for a batch, a new array with a leading batch axis.
+        m]; ``data.dg_dq``.
 
     Examples
     --------
@@ -303,8 +302,7 @@ def static_torque_derivatives(model: Model, data: Data, q: ArrayLike, f_ext: Arr
     -------
     (nv, nv) ndarray
         [i, j] is the derivative of torque i along velocity j, in the tangent space [N m, N per rad,
-        m]. For a single state, ``data.dtau_dq``; for a batch, a new array with a leading batch
-        axis.
+        m]; ``data.dtau_dq``.
 
     Examples
     --------

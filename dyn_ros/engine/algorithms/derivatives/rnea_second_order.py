@@ -222,8 +222,7 @@ def rnea_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: Arr
         [i, j, k] is the derivative of dtau_dq[i, j] with respect to velocity k.
     d2tau_dadq : (nv, nv, nv) ndarray
         [i, j, k] is the derivative of M[i, j] along velocity k. Symmetric in i and j. Torques in N
-        m or N, directions in rad or m. For a single state, ``data.d2tau_dqdq`` and so on; for a
-        batch, new arrays with a leading batch axis.
+        m or N, directions in rad or m; ``data.d2tau_dqdq`` and so on.
 
     Examples
     --------

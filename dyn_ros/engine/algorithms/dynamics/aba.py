@@ -235,8 +235,7 @@ def aba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
     Returns
     -------
     (nv,) ndarray
-        Joint accelerations [rad/s2, m/s2]. For a single state, ``data.ddq``; for a batch, a new
-        array with a leading batch axis.
+        Joint accelerations [rad/s2, m/s2]; ``data.ddq``.
 
     Raises
     ------

@@ -200,8 +200,7 @@ def articulated_inertias(model: Model, data: Data, q: ArrayLike, *,
     Yaba : (njoints, 6, 6) ndarray
         Expressed in each joint frame, at its origin [kg, kg m, kg m2].
     oYaba : (njoints, 6, 6) ndarray
-        Expressed in the world, at the world's origin. For a single state, ``data.Yaba`` and
-        ``data.oYaba``; for a batch, new arrays with a leading batch axis.
+        Expressed in the world, at the world's origin; ``data.Yaba`` and ``data.oYaba``.
 
     Raises
     ------

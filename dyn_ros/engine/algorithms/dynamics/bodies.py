@@ -77,8 +77,7 @@ def body_momenta(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     -------
     h, oh : (njoints, 6) ndarray
         Linear and angular momentum, expressed in each joint frame at its origin, and in the world
-        at its origin [kg m/s, kg m2/s]. For a single state, ``data.h`` and ``data.oh``; for a
-        batch, new arrays with a leading batch axis.
+        at its origin [kg m/s, kg m2/s]; ``data.h`` and ``data.oh``.
 
     Examples
     --------
@@ -102,8 +101,7 @@ def joint_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayL
     -------
     f, of : (njoints, 6) ndarray
         Force and moment, expressed in each joint frame at its origin, and in the world at its
-        origin [N, N m]. For a single state, ``data.f`` and ``data.of``; for a batch, new arrays
-        with a leading batch axis.
+        origin [N, N m]; ``data.f`` and ``data.of``.
 
     Examples
     --------

@@ -149,8 +149,7 @@ def cholesky(model: Model, data: Data, q: ArrayLike, *,
         Diagonal of D: the inertia that each velocity moves while its descendants are free [kg m2,
         kg].
     Dinv : (nv,) ndarray
-        1 / D. For a single state, ``data.U``, ``data.D`` and ``data.Dinv``; for a batch, new arrays
-        with a leading batch axis.
+        1 / D; ``data.U``, ``data.D`` and ``data.Dinv``.
 
     Raises
     ------
@@ -180,9 +179,7 @@ def cholesky_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
     Returns
     -------
     (nv,) ndarray
-        For torques b, accelerations [rad/s2, m/s2]. For a single state, an array that the next call
-        of this function with ``data`` overwrites; for a batch, a new array with a leading batch
-        axis.
+        For torques b, accelerations [rad/s2, m/s2].
 
     Raises
     ------
@@ -213,9 +210,7 @@ def cholesky_M_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
     Returns
     -------
     (nv,) ndarray
-        For accelerations b, torques and forces [N m, N]. For a single state, an array that the next
-        call of this function with ``data`` overwrites; for a batch, a new array with a leading
-        batch axis.
+        For accelerations b, torques and forces [N m, N].
 
     Examples
     --------
@@ -233,8 +228,6 @@ def cholesky_U_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
     Returns
     -------
     (nv,) ndarray
-        For a single state, an array that the next call of this function with ``data`` overwrites;
-        for a batch, a new array with a leading batch axis.
 
     Raises
     ------
@@ -256,8 +249,6 @@ def cholesky_Ut_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
     Returns
     -------
     (nv,) ndarray
-        For a single state, an array that the next call of this function with ``data`` overwrites;
-        for a batch, a new array with a leading batch axis.
 
     Raises
     ------
@@ -279,8 +270,6 @@ def cholesky_U_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
     Returns
     -------
     (nv,) ndarray
-        For a single state, an array that the next call of this function with ``data`` overwrites;
-        for a batch, a new array with a leading batch axis.
 
     Raises
     ------
@@ -302,8 +291,6 @@ def cholesky_Ut_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
     Returns
     -------
     (nv,) ndarray
-        For a single state, an array that the next call of this function with ``data`` overwrites;
-        for a batch, a new array with a leading batch axis.
 
     Raises
     ------

@@ -136,9 +136,7 @@ def composite_inertias(model: Model, data: Data, q: ArrayLike, v: ArrayLike | No
     dYcrb, doYcrb : (njoints, 6, 6) ndarray
         doYcrb is the rate of oYcrb, the sum of ov x* Y - Y ov x over the bodies; dYcrb is the same
         tensor expressed in the joint frame. It is not the derivative of the entries of Ycrb, which
-        do not depend on the joint's own motion [kg/s, kg m/s, kg m2/s].
-        For a single state, ``data.Ycrb`` and so on; for a batch, new arrays with a leading batch
-        axis.
+        do not depend on the joint's own motion [kg/s, kg m/s, kg m2/s]; ``data.Ycrb`` and so on.
 
     Examples
     --------

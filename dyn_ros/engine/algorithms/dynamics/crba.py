@@ -81,8 +81,7 @@ def crba(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     Returns
     -------
     (nv, nv) ndarray
-        Inertia matrix [kg m2, kg m, kg]. For a single state, ``data.M``; for a batch, a new array
-        with a leading batch axis.
+        Inertia matrix [kg m2, kg m, kg]; ``data.M``.
 
     Examples
     --------

@@ -99,8 +99,7 @@ def frame_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayL
     Returns
     -------
     (nframes, 6) ndarray
-        Force and moment, expressed in each frame at its origin [N, N m]. For a single state,
-        ``data.frame_f``; for a batch, a new array with a leading batch axis.
+        Force and moment, expressed in each frame at its origin [N, N m]; ``data.frame_f``.
 
     Raises
     ------

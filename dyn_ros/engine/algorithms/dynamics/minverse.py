@@ -223,8 +223,7 @@ def minverse(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Arr
     Returns
     -------
     (nv, nv) ndarray
-        Inverse of M. For a single state, ``data.Minv``; for a batch, a new array with a leading
-        batch axis.
+        Inverse of M; ``data.Minv``.
 
     Raises
     ------

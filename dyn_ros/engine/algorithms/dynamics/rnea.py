@@ -139,8 +139,7 @@ def rnea(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
     Returns
     -------
     (nv,) ndarray
-        Joint torques and forces [N m, N]. For a single state, ``data.tau``; for a batch, a new
-        array with a leading batch axis.
+        Joint torques and forces [N m, N]; ``data.tau``.
 
     Examples
     --------
@@ -165,8 +164,7 @@ def nonlinear_effects(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     Returns
     -------
     (nv,) ndarray
-        Joint torques and forces [N m, N]. For a single state, ``data.nle``; for a batch, a new
-        array with a leading batch axis.
+        Joint torques and forces [N m, N]; ``data.nle``.
 
     Examples
     --------
@@ -185,8 +183,7 @@ def generalized_gravity(model: Model, data: Data, q: ArrayLike, *, threads: int 
     Returns
     -------
     (nv,) ndarray
-        Joint torques and forces [N m, N]. For a single state, ``data.g``; for a batch, a new array
-        with a leading batch axis.
+        Joint torques and forces [N m, N]; ``data.g``.
 
     Examples
     --------
@@ -210,8 +207,7 @@ def static_torque(model: Model, data: Data, q: ArrayLike, f_ext: ArrayLike, *,
     Returns
     -------
     (nv,) ndarray
-        Joint torques and forces [N m, N]. For a single state, ``data.tau``; for a batch, a new
-        array with a leading batch axis.
+        Joint torques and forces [N m, N]; ``data.tau``.
 
     Examples
     --------

@@ -248,9 +248,8 @@ def momentum_observer_step(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     Returns
     -------
     ObserverState
-        (external, momentum, known_effort). For a single state, ``data.external_effort``,
-        ``data.observed_momentum`` and ``data.known_effort``; for a batch, new arrays with a
-        leading batch axis.
+        (external, momentum, known_effort); ``data.external_effort``, ``data.observed_momentum`` and
+        ``data.known_effort``.
 
     Raises
     ------

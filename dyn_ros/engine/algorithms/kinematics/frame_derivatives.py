@@ -144,9 +144,8 @@ def frame_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayL
         Derivative of the velocity (linear, angular); each column is along one velocity, in the
         tangent space [m/s, rad/s per rad, m].
     v_partial_dv : (6, nv) ndarray
-        The Jacobian of the frame [m, rad per rad, m].
-        For a single state, ``data.v_partial_dq`` and ``data.v_partial_dv``; for a batch, new arrays
-        with a leading batch axis.
+        The Jacobian of the frame [m, rad per rad, m]; ``data.v_partial_dq`` and
+        ``data.v_partial_dv``.
 
     Examples
     --------
@@ -193,9 +192,8 @@ def frame_acceleration_derivatives(model: Model, data: Data, q: ArrayLike, v: Ar
     a_partial_dv : (6, nv) ndarray
         With respect to velocity [m/s2, rad/s2 per rad/s, m/s].
     a_partial_da : (6, nv) ndarray
-        With respect to acceleration: the Jacobian of the frame [m, rad per rad, m].
-        For a single state, ``data.v_partial_dq`` and so on; for a batch, new arrays with a leading
-        batch axis.
+        With respect to acceleration: the Jacobian of the frame [m, rad per rad, m];
+        ``data.v_partial_dq`` and so on.
 
     Examples
     --------

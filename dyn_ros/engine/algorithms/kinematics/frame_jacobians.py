@@ -117,8 +117,8 @@ def frame_jacobian(model: Model, data: Data, q: ArrayLike, frame: str | int,
     Returns
     -------
     (6, nv) ndarray
-        Columns (linear, angular); a mimic joint contributes to the column of its master. For a
-        single state, ``data.frame_jacobian``; for a batch, a new array with a leading batch axis.
+        Columns (linear, angular); a mimic joint contributes to the column of its master;
+        ``data.frame_jacobian``.
 
     Examples
     --------
@@ -150,8 +150,7 @@ def frame_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: Arr
     Returns
     -------
     (6, nv) ndarray
-        In the order and the frame of ``frame_jacobian``. For a single state,
-        ``data.frame_jacobian_time_variation``; for a batch, a new array with a leading batch axis.
+        In the order and the frame of ``frame_jacobian``; ``data.frame_jacobian_time_variation``.
 
     Examples
     --------
@@ -179,8 +178,8 @@ def frame_hessian(model: Model, data: Data, q: ArrayLike, frame: str | int,
     Returns
     -------
     (6, nv, nv) ndarray
-        Indexed by row (linear, angular) and column of the Jacobian, and coordinate. For a single
-        state, ``data.frame_hessian``; for a batch, a new array with a leading batch axis.
+        Indexed by row (linear, angular) and column of the Jacobian, and coordinate;
+        ``data.frame_hessian``.
 
     Examples
     --------
@@ -213,8 +212,8 @@ def joint_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | int,
     Returns
     -------
     (6, nv) ndarray
-        Columns (linear, angular); a mimic joint contributes to the column of its master. For a
-        single state, ``data.frame_jacobian``; for a batch, a new array with a leading batch axis.
+        Columns (linear, angular); a mimic joint contributes to the column of its master;
+        ``data.frame_jacobian``.
 
     Examples
     --------
@@ -248,8 +247,7 @@ def joint_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: Arr
     Returns
     -------
     (6, nv) ndarray
-        In the order and the frame of ``joint_jacobian``. For a single state,
-        ``data.frame_jacobian_time_variation``; for a batch, a new array with a leading batch axis.
+        In the order and the frame of ``joint_jacobian``; ``data.frame_jacobian_time_variation``.
 
     Examples
     --------
@@ -281,8 +279,8 @@ def joint_hessian(model: Model, data: Data, q: ArrayLike, joint: str | int,
     Returns
     -------
     (6, nv, nv) ndarray
-        Indexed by row (linear, angular) and column of the Jacobian, and coordinate. For a single
-        state, ``data.frame_hessian``; for a batch, a new array with a leading batch axis.
+        Indexed by row (linear, angular) and column of the Jacobian, and coordinate;
+        ``data.frame_hessian``.
 
     Examples
     --------

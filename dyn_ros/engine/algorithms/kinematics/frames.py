@@ -146,8 +146,7 @@ def frame_velocity(model: Model, data: Data, q: ArrayLike, v: ArrayLike, frame: 
     Returns
     -------
     (6,) ndarray
-        (linear, angular) [m/s, rad/s]. For a single state, ``data.frame_velocity``; for a batch, a
-        new array with a leading batch axis.
+        (linear, angular) [m/s, rad/s]; ``data.frame_velocity``.
 
     Examples
     --------
@@ -170,8 +169,7 @@ def frame_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: 
     Returns
     -------
     (6,) ndarray
-        (linear, angular) [m/s2, rad/s2]. For a single state, ``data.frame_acceleration``; for a
-        batch, a new array with a leading batch axis.
+        (linear, angular) [m/s2, rad/s2]; ``data.frame_acceleration``.
 
     Examples
     --------
@@ -197,8 +195,7 @@ def frame_classical_acceleration(model: Model, data: Data, q: ArrayLike, v: Arra
     Returns
     -------
     (6,) ndarray
-        (linear, angular) [m/s2, rad/s2]. For a single state, ``data.frame_classical_acceleration``;
-        for a batch, a new array with a leading batch axis.
+        (linear, angular) [m/s2, rad/s2]; ``data.frame_classical_acceleration``.
 
     Examples
     --------

@@ -113,8 +113,7 @@ def joint_jacobians(model: Model, data: Data, q: ArrayLike, *, threads: int = 1)
     -------
     (6, n) ndarray
         Columns (linear, angular) in the order of the joints; n is nv plus the number of mimic
-        joints, whose columns include their multipliers. For a single state, ``data.J``; for a
-        batch, a new array with a leading batch axis.
+        joints, whose columns include their multipliers; ``data.J``.
 
     Examples
     --------
@@ -135,8 +134,7 @@ def joint_jacobians_time_variation(model: Model, data: Data, q: ArrayLike, v: Ar
     Returns
     -------
     (6, n) ndarray
-        In the order and the frame of ``joint_jacobians``. For a single state, ``data.dJ``; for a
-        batch, a new array with a leading batch axis.
+        In the order and the frame of ``joint_jacobians``; ``data.dJ``.
 
     Examples
     --------
@@ -159,8 +157,7 @@ def joint_jacobians_second_time_variation(model: Model, data: Data, q: ArrayLike
     Returns
     -------
     (6, n) ndarray
-        In the order and the frame of ``joint_jacobians``. For a single state, ``data.ddJ``; for a
-        batch, a new array with a leading batch axis.
+        In the order and the frame of ``joint_jacobians``; ``data.ddJ``.
 
     Examples
     --------

@@ -165,9 +165,7 @@ def forward_kinematics(model: Model, data: Data, q: ArrayLike, v: ArrayLike | No
         Velocity and spatial acceleration (linear, angular) of each joint frame, expressed in it
         [m/s, rad/s; m/s2, rad/s2].
     ov, oa : (njoints, 6) ndarray
-        The same, expressed in the world at its origin.
-        For a single state, ``data.oMi`` and so on; for a batch, new arrays with a leading batch
-        axis.
+        The same, expressed in the world at its origin; ``data.oMi`` and so on.
 
     Examples
     --------
@@ -191,8 +189,8 @@ def accelerations_less_gravity(model: Model, data: Data, q: ArrayLike, v: ArrayL
     Returns
     -------
     a_gf, oa_gf : (njoints, 6) ndarray
-        Expressed in each joint frame, and in the world at its origin [m/s2, rad/s2]. For a single
-        state, ``data.a_gf`` and ``data.oa_gf``; for a batch, new arrays with a leading batch axis.
+        Expressed in each joint frame, and in the world at its origin [m/s2, rad/s2]; ``data.a_gf``
+        and ``data.oa_gf``.
 
     Examples
     --------
@@ -214,8 +212,7 @@ def bias_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     Returns
     -------
     (njoints, 6) ndarray
-        Expressed in the world at its origin [m/s2, rad/s2]. For a single state, ``data.oa_drift``;
-        for a batch, a new array with a leading batch axis.
+        Expressed in the world at its origin [m/s2, rad/s2]; ``data.oa_drift``.
 
     Examples
     --------
@@ -235,8 +232,8 @@ def frame_placements(model: Model, data: Data, q: ArrayLike, *, threads: int = 1
     Returns
     -------
     (nframes, 4, 4) ndarray
-        Placement in the world, homogeneous [m], in the order of ``model.frame_names``. For a single
-        state, ``data.oMf``; for a batch, a new array with a leading batch axis.
+        Placement in the world, homogeneous [m], in the order of ``model.frame_names``;
+        ``data.oMf``.
 
     Examples
     --------

@@ -157,8 +157,7 @@ def frame_body_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a
     Returns
     -------
     (6, 10) ndarray
-        Derivatives of (force, moment) [N, N m per kg, kg m, kg m2]. For a single state,
-        ``data.frame_body_regressor``; for a batch, a new array with a leading batch axis.
+        Derivatives of (force, moment) [N, N m per kg, kg m, kg m2]; ``data.frame_body_regressor``.
 
     Raises
     ------
@@ -194,8 +193,7 @@ def joint_body_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a
     Returns
     -------
     (6, 10) ndarray
-        Derivatives of (force, moment) [N, N m per kg, kg m, kg m2]. For a single state,
-        ``data.frame_body_regressor``; for a batch, a new array with a leading batch axis.
+        Derivatives of (force, moment) [N, N m per kg, kg m, kg m2]; ``data.frame_body_regressor``.
 
     Raises
     ------

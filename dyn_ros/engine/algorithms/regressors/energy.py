@@ -120,8 +120,7 @@ def kinetic_energy_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLik
     Returns
     -------
     (10 njoints,) ndarray
-        [J per kg, kg m, kg m2]. For a single state, ``data.kinetic_energy_regressor``; for a
-        batch, a new array with a leading batch axis.
+        [J per kg, kg m, kg m2]; ``data.kinetic_energy_regressor``.
 
     Examples
     --------
@@ -142,8 +141,7 @@ def potential_energy_regressor(model: Model, data: Data, q: ArrayLike, *,
     Returns
     -------
     (10 njoints,) ndarray
-        [J per kg, kg m, kg m2]. For a single state, ``data.potential_energy_regressor``; for a
-        batch, a new array with a leading batch axis.
+        [J per kg, kg m, kg m2]; ``data.potential_energy_regressor``.
 
     Examples
     --------
@@ -165,8 +163,7 @@ def static_regressor(model: Model, data: Data, q: ArrayLike, *, threads: int = 1
     Returns
     -------
     (3, 4 njoints) ndarray
-        Expressed in the world [m per kg, kg m]. For a single state, ``data.static_regressor``; for
-        a batch, a new array with a leading batch axis.
+        Expressed in the world [m per kg, kg m]; ``data.static_regressor``.
 
     Examples
     --------

@@ -91,9 +91,8 @@ def frame_kinematic_regressor(model: Model, data: Data, q: ArrayLike, frame: str
     Returns
     -------
     (6, 6 njoints) ndarray
-        Rows (linear, angular) [m, rad], columns (linear, angular) of each joint [per m, rad]. For
-        a single state, ``data.frame_kinematic_regressor``; for a batch, a new array with a leading
-        batch axis.
+        Rows (linear, angular) [m, rad], columns (linear, angular) of each joint [per m, rad];
+        ``data.frame_kinematic_regressor``.
 
     Examples
     --------
@@ -125,9 +124,8 @@ def joint_kinematic_regressor(model: Model, data: Data, q: ArrayLike, joint: str
     Returns
     -------
     (6, 6 njoints) ndarray
-        Rows (linear, angular) [m, rad], columns (linear, angular) of each joint [per m, rad]. For
-        a single state, ``data.frame_kinematic_regressor``; for a batch, a new array with a leading
-        batch axis.
+        Rows (linear, angular) [m, rad], columns (linear, angular) of each joint [per m, rad];
+        ``data.frame_kinematic_regressor``.
 
     Examples
     --------

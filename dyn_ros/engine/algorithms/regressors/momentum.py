@@ -116,8 +116,7 @@ def momentum_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     Returns
     -------
     (nv, 10 njoints) ndarray
-        [kg m2/s, kg m/s per kg, kg m, kg m2]. For a single state, ``data.momentum_regressor``; for
-        a batch, a new array with a leading batch axis.
+        [kg m2/s, kg m/s per kg, kg m, kg m2]; ``data.momentum_regressor``.
 
     Examples
     --------

@@ -221,9 +221,8 @@ def joint_torque_regressor_product(model: Model, data: Data, q: ArrayLike, v: Ar
     Returns
     -------
     (10 njoints,) ndarray
-        In the order of the columns of ``joint_torque_regressor`` [N2 m2 per kg, kg m, kg m2]. For
-        a single state, ``data.joint_torque_regressor_product``; for a batch, a new array with a
-        leading batch axis.
+        In the order of the columns of ``joint_torque_regressor`` [N2 m2 per kg, kg m, kg m2];
+        ``data.joint_torque_regressor_product``.
 
     Examples
     --------
