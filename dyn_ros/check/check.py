@@ -93,10 +93,6 @@ def examine_urdf(xml: str | bytes, root_joint: str | None = None, folders: Folde
         Called before each mesh is read, and at the end, with the number of meshes that have been
         read, that of all, and the next one's file.
 
-    Returns
-    -------
-    Examination
-
     Raises
     ------
     UrdfError

@@ -84,10 +84,6 @@ def base_parameters(model: Model, *, armature: bool = False, friction: bool = Fa
     seed : int
         Of the random motions.
 
-    Returns
-    -------
-    BaseParameters
-
     References
     ----------
     Gautier, M. and Khalil, W.: Direct calculation of minimum set of inertial parameters of serial

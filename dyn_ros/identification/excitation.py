@@ -191,10 +191,6 @@ def excite(model: Model, *, duration: float = 20.0, period: float = 10.0, harmon
     progress : callable, optional
         Called with the number of completed starts and of all.
 
-    Returns
-    -------
-    Excitation
-
     Raises
     ------
     ValueError

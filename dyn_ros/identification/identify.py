@@ -80,10 +80,6 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     progress : callable, optional
         Called with the fraction that is done, and a word for what is being done.
 
-    Returns
-    -------
-    Identification
-
     Raises
     ------
     ValueError

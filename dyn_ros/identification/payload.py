@@ -102,10 +102,6 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
         Also estimate by how much the Coulomb and viscous friction of joints that move differs from
         that of the model. This requires motions in both directions: for some seconds at least.
 
-    Returns
-    -------
-    PayloadEstimate
-
     Raises
     ------
     ValueError

@@ -175,10 +175,6 @@ class Identification:
     def torque(self, samples: Samples) -> Array:
         """Torques that the identified parameters predict for the motion of some samples.
 
-        Parameters
-        ----------
-        samples : Samples
-
         Returns
         -------
         (B, nv) ndarray

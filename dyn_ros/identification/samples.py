@@ -114,10 +114,6 @@ class Samples:
         ----------
         indices : slice, or ndarray of int or bool
             A slice returns views of the same arrays.
-
-        Returns
-        -------
-        Samples
         """
         rows: dict[str, Any] = {name: array[indices] for name, array in self._rows().items()}
         return dataclasses.replace(self, **rows)
@@ -130,10 +126,6 @@ class Samples:
     @classmethod
     def concatenate(cls, recordings: Sequence[Samples]) -> Samples:
         """Join several recordings of one robot.
-
-        Parameters
-        ----------
-        recordings : sequence of Samples
 
         Returns
         -------
@@ -312,10 +304,6 @@ class Samples:
         recording : dyn_ros.logs.Recording
         cutoff : float, optional
             See ``from_arrays``.
-
-        Returns
-        -------
-        Samples
 
         Raises
         ------

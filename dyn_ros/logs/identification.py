@@ -92,10 +92,6 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
     progress : callable, optional
         Called with the fraction that is done, and a word for what is being done.
 
-    Returns
-    -------
-    Identification
-
     Raises
     ------
     ValueError

@@ -96,10 +96,6 @@ class Recording:
         ----------
         rows : slice, or ndarray of int or bool
             A slice returns views of the same arrays.
-
-        Returns
-        -------
-        Recording
         """
         arrays: dict[str, Any] = {
             field.name: value[rows] for field in fields(self)
@@ -125,10 +121,6 @@ class Recording:
     def to_arrow(self) -> pyarrow.Table:
         """Return the columns as a table of Arrow.
 
-        Returns
-        -------
-        pyarrow.Table
-
         Raises
         ------
         ImportError
@@ -142,10 +134,6 @@ class Recording:
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return the columns as a table of pandas.
-
-        Returns
-        -------
-        pandas.DataFrame
 
         Raises
         ------
@@ -167,10 +155,6 @@ class Recording:
             With the same coordinates; default: that of the recording.
         cutoff : float, optional
             See ``Samples.from_arrays``.
-
-        Returns
-        -------
-        Samples
 
         Raises
         ------
@@ -304,10 +288,6 @@ def read(path: str | PathLike[str], robot: Robot = None, *,
         Constant pose (x y z qx qy qz qw) and twist of a base that moves, instead of odometry.
     progress : callable, optional
         Called as ``progress(read, total)`` with numbers of bytes.
-
-    Returns
-    -------
-    Recording
 
     Raises
     ------

@@ -90,10 +90,6 @@ def estimate_effort_delay(model: Model, time: ArrayLike, q: ArrayLike, tau: Arra
     longest : float
         Largest delay, forward or backward, that is considered [s].
 
-    Returns
-    -------
-    EffortDelay
-
     Raises
     ------
     ValueError

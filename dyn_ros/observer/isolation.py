@@ -152,10 +152,6 @@ def isolate_contact(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike,
     force : float
         Typical magnitude of unknown forces [N]. Its order of magnitude is enough.
 
-    Returns
-    -------
-    IsolatedContact
-
     Raises
     ------
     ValueError

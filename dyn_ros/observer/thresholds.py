@@ -189,10 +189,6 @@ def calibrate_thresholds(external: ArrayLike, v: ArrayLike, dt: float,
     least : float or (nv,) array_like
         Fixed thresholds are not smaller than this [N m, N].
 
-    Returns
-    -------
-    CalibratedThresholds
-
     Raises
     ------
     ValueError

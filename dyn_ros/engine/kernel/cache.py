@@ -147,10 +147,6 @@ def _checksum(name: str, content: bytes) -> bytes:
 def read(name: str) -> bytes | None:
     """Return the content of an entry.
 
-    Parameters
-    ----------
-    name : str
-
     Returns
     -------
     bytes or None

@@ -260,10 +260,6 @@ class ConfigurationSpace(Structure):
         position is in [-1, 1) m. Limits beyond 1e4 rad or m count as none. Rotations are uniformly
         distributed.
 
-        Parameters
-        ----------
-        rng : numpy.random.Generator, optional
-
         Returns
         -------
         (nq,) ndarray

@@ -108,10 +108,6 @@ class Model(ConfigurationSpace, Inertias):
         strict : bool
             Raise an error instead of adding a warning.
 
-        Returns
-        -------
-        Model
-
         Raises
         ------
         UrdfError

@@ -186,10 +186,6 @@ class TransformDerivative(Derivative):
         X : SE3
         twist : Motion
             Velocity of b relative to a, expressed in b, at b's origin (LOCAL in Pinocchio).
-
-        Returns
-        -------
-        TransformDerivative
         """
         return cls._of(_after(_placement(X), _hat(twist)))
 
@@ -202,10 +198,6 @@ class TransformDerivative(Derivative):
         X : SE3
         twist : Motion
             Velocity of b relative to a, expressed in a, at a's origin (WORLD in Pinocchio).
-
-        Returns
-        -------
-        TransformDerivative
         """
         return cls._of(al.compose(_hat(twist), _placement(X)))
 
@@ -213,15 +205,6 @@ class TransformDerivative(Derivative):
     def of_composition(cls, X: SE3, dX: TransformDerivative, Y: SE3,
                        dY: TransformDerivative) -> TransformDerivative:
         """The derivative of X Y if both vary: dX Y + X dY.
-
-        Parameters
-        ----------
-        X, Y : SE3
-        dX, dY : TransformDerivative
-
-        Returns
-        -------
-        TransformDerivative
         """
         return require("dX", dX, cls) * require("Y", Y, SE3) + require("X", X, SE3) * require(
             "dY", dY, cls)
@@ -234,10 +217,6 @@ class TransformDerivative(Derivative):
     def as_adjoint(self, X: SE3) -> Array:
         """Derivative of ``X.as_adjoint()``: [dR, [dp] R + [p] dR; 0, dR].
 
-        Parameters
-        ----------
-        X : SE3
-
         Returns
         -------
         (6, 6) ndarray
@@ -246,10 +225,6 @@ class TransformDerivative(Derivative):
 
     def as_adjoint_wrench(self, X: SE3) -> Array:
         """Derivative of ``X.as_adjoint_wrench()``: [dR, 0; [dp] R + [p] dR, dR].
-
-        Parameters
-        ----------
-        X : SE3
 
         Returns
         -------
@@ -263,14 +238,6 @@ class TransformDerivative(Derivative):
         The rotation part is -R' dR R', the translation part -R' (dR (-R' p) + dp). This is also
         valid if dR is not tangent at R; then -R' dR R' is the derivative of R^-1 and differs
         from dR'.
-
-        Parameters
-        ----------
-        X : SE3
-
-        Returns
-        -------
-        TransformDerivative
         """
         inverse = al.inverse(_placement(X))
         return self._of(_times(-1.0, _after(inverse, al.compose(self._tuple, inverse))))
@@ -287,11 +254,6 @@ class TransformDerivative(Derivative):
 
     def transform(self, X: SE3, other: Transformed) -> Transformed:
         """Derivative of ``X.act(other)``, with ``other`` constant in b.
-
-        Parameters
-        ----------
-        X : SE3
-        other : Motion, Force, ArticulatedBodyInertia or Inertia
 
         Returns
         -------

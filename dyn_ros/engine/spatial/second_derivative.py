@@ -74,10 +74,6 @@ class TransformSecondDerivative(Derivative):
         twist, acceleration : Motion
             Spatial velocity and acceleration of b relative to a, expressed in b, at b's origin
             (LOCAL in Pinocchio).
-
-        Returns
-        -------
-        TransformSecondDerivative
         """
         v = _hat(twist)
         return cls._of(_after(_placement(X), _total(_after(v, v), _hat(acceleration))))
@@ -93,10 +89,6 @@ class TransformSecondDerivative(Derivative):
         twist, acceleration : Motion
             Spatial velocity and acceleration of b relative to a, expressed in a, at a's origin
             (WORLD in Pinocchio).
-
-        Returns
-        -------
-        TransformSecondDerivative
         """
         v = _hat(twist)
         return cls._of(al.compose(_total(_after(v, v), _hat(acceleration)), _placement(X)))
@@ -106,16 +98,6 @@ class TransformSecondDerivative(Derivative):
                        Y: SE3, dY: TransformDerivative,
                        ddY: TransformSecondDerivative) -> TransformSecondDerivative:
         """The second derivative of X Y if both vary: ddX Y + 2 dX dY + X ddY.
-
-        Parameters
-        ----------
-        X, Y : SE3
-        dX, dY : TransformDerivative
-        ddX, ddY : TransformSecondDerivative
-
-        Returns
-        -------
-        TransformSecondDerivative
         """
         mixed = cls._of(_after(_rate(dX, "dX"), _rate(dY, "dY")))
         return require("ddX", ddX, cls) * require("Y", Y, SE3) + 2.0 * mixed + require(
@@ -132,11 +114,6 @@ class TransformSecondDerivative(Derivative):
 
         [ddR, [ddp] R + 2 [dp] dR + [p] ddR; 0, ddR]
 
-        Parameters
-        ----------
-        X : SE3
-        dX : TransformDerivative
-
         Returns
         -------
         (6, 6) ndarray
@@ -148,11 +125,6 @@ class TransformSecondDerivative(Derivative):
 
         [ddR, 0; [ddp] R + 2 [dp] dR + [p] ddR, ddR]
 
-        Parameters
-        ----------
-        X : SE3
-        dX : TransformDerivative
-
         Returns
         -------
         (6, 6) ndarray
@@ -162,15 +134,6 @@ class TransformSecondDerivative(Derivative):
     def derivative_of_inverse(self, X: SE3,
                               dX: TransformDerivative) -> TransformSecondDerivative:
         """Second derivative of X^-1: 2 X^-1 dX X^-1 dX X^-1 - X^-1 ddX X^-1.
-
-        Parameters
-        ----------
-        X : SE3
-        dX : TransformDerivative
-
-        Returns
-        -------
-        TransformSecondDerivative
         """
         inverse, D = al.inverse(_placement(X)), _rate(dX)
         twice = _after(D, _after(inverse, D))
@@ -189,12 +152,6 @@ class TransformSecondDerivative(Derivative):
 
     def transform(self, X: SE3, dX: TransformDerivative, other: Transformed) -> Transformed:
         """Second derivative of ``X.act(other)``, with ``other`` constant in b.
-
-        Parameters
-        ----------
-        X : SE3
-        dX : TransformDerivative
-        other : Motion, Force, ArticulatedBodyInertia or Inertia
 
         Returns
         -------

@@ -167,15 +167,6 @@ class Value:
 
         In each part (a vector, a matrix), the largest difference may be ``atol`` plus ``rtol``
         times the largest magnitude.
-
-        Parameters
-        ----------
-        other : of the same class
-        rtol, atol : float
-
-        Returns
-        -------
-        bool
         """
         require("other", other, type(self))
         rtol, atol = require_finite("rtol", rtol), require_finite("atol", atol)
