@@ -218,6 +218,10 @@ def segments_of(time: Array, gap: float) -> tuple[list[Segment], float]:
     if not ahead.size:
         raise ValueError("time: expected stamps that increase, got none that do")
     period = float(np.median(ahead))
-    cuts: NDArray[np.int_] = np.flatnonzero((steps < 0.0) | (steps > gap * period)) + 1
-    ends = [0, *map(int, cuts), len(time)]
-    return [Segment(start, stop) for start, stop in itertools.pairwise(ends)], period
+    return divided((steps < 0.0) | (steps > gap * period)), period
+
+
+def divided(is_cut: NDArray[np.bool_]) -> list[Segment]:
+    """The stretches between cuts; there is a step from each sample but the last to the next."""
+    ends = [0, *map(int, np.flatnonzero(is_cut) + 1), len(is_cut) + 1]
+    return [Segment(start, stop) for start, stop in itertools.pairwise(ends)]

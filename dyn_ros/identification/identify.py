@@ -12,9 +12,9 @@ import numpy as np
 
 from ..engine.algorithms import rnea
 from ..engine.call.data import Data
-from ..engine.kernel.types import Array, ArrayLike
+from ..engine.kernel.types import ArrayLike
 from ..engine.model import Model
-from ..engine.model.inputs import one_each, require_model
+from ..engine.model.inputs import positive_each, require_model
 from . import solution as solving
 from .base_parameters import structure
 from .least_squares import Scale, covariance
@@ -125,12 +125,12 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     """Estimate the parameters; the arguments are those of ``identify``."""
     samples = _joined(model, samples)
     if motor_constants is not None:
-        constants = _positive("motor_constants", motor_constants, model.nv)
+        constants = positive_each("motor_constants", motor_constants, model.nv)
         samples = dataclasses.replace(samples, tau=samples.tau * constants)
     chosen = FEATURES[not armature:1 + 3 * friction] + ("stribeck",) * (stribeck is not None)
-    given = None if noise is None else _positive("noise", noise, model.nv)
+    given = None if noise is None else positive_each("noise", noise, model.nv)
     velocity = (np.full(model.nv, np.inf) if stribeck is None
-                else _positive("stribeck", stribeck, model.nv))
+                else positive_each("stribeck", stribeck, model.nv))
     _require_options(regularization, huber, held_out, contact_dimension)
     unknowns = Unknowns(model, chosen)
     _require_samples(unknowns, samples)
@@ -182,13 +182,6 @@ def _joined(model: Model, samples: Samples | Sequence[Samples]) -> Samples:
                          f"{samples.v.shape[1]}, but {model!r} has nq = {model.nq}, nv = "
                          f"{model.nv}; create the samples with this model")
     return samples
-
-
-def _positive(name: str, value: ArrayLike, count: int) -> Array:
-    array = one_each(name, value, count)
-    if not (array > 0.0).all():
-        raise ValueError(f"{name}: expected positive numbers, got {array.min():g}")
-    return array
 
 
 def _require_options(regularization: float, huber: float | None, held_out: float,

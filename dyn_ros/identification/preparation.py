@@ -3,7 +3,6 @@
 """Prepares a recording for identification: filters it, computes velocities and accelerations."""
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -12,13 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.kernel.types import Array, ArrayLike
-from ..engine.model.inputs import (
-    as_array,
-    coordinate,
-    finite_array,
-    require_model,
-    require_valid,
-)
+from ..engine.model.inputs import as_array, coordinate, finite_array, require_model, require_valid
 from ..engine.model.model import Model
 from . import filtering
 from .filtering import Segment, Spectrum
@@ -352,12 +345,6 @@ def _compact(array: Any, rows: NDArray[np.int_]) -> Any:
     return array[:len(rows)]
 
 
-def _runs(labels: NDArray[Any]) -> list[Segment]:
-    """Stretches of equal labels."""
-    ends = [0, *map(int, np.flatnonzero(np.diff(labels)) + 1), len(labels)]
-    return [Segment(start, stop) for start, stop in itertools.pairwise(ends)]
-
-
 def _weights(q: Array, v: Array, noise: Array, segment: NDArray[np.int32]) -> Array:
     """Weights of the samples: less than 1 at rest in one pose."""
     rest, new = np.ones(len(v), bool), np.zeros(len(v), bool)
@@ -368,7 +355,7 @@ def _weights(q: Array, v: Array, noise: Array, segment: NDArray[np.int32]) -> Ar
     new &= rest                         # another pose; of motions there may be millions
     new[1:] |= (rest[1:] != rest[:-1]) | (segment[1:] != segment[:-1])
     weight = np.ones(len(v))
-    for stretch in _runs(np.cumsum(new, dtype=np.int32)):
+    for stretch in filtering.divided(new[1:]):
         if rest[stretch.start]:
             weight[slice(*stretch)] = min(1.0, STATIONARY / len(stretch))
     return weight

@@ -96,7 +96,7 @@ def places_of(data: Data, J: Array, bodies: Bodies) -> Places:
     centers = (X[:, :3, :3] @ bodies.centers[:, :, None])[:, :, 0] + origins
     angular = J[3:].T
     columns = np.empty((len(centers), len(angular), 6))
-    columns[..., :3] = J[:3].T + angular @ _cross_matrices(centers)
+    columns[..., :3] = J[:3].T + angular @ skew(centers)
     columns[..., 3:] = angular
     columns *= bodies.moves[:, :, None]
     if bodies.rows is not None:
@@ -104,9 +104,9 @@ def places_of(data: Data, J: Array, bodies: Bodies) -> Places:
     return Places(origins, centers, columns)
 
 
-def _cross_matrices(c: Array) -> Array:
-    """Matrices X with w @ X = w x c."""
-    X = np.zeros((len(c), 3, 3))
-    X[:, 0, 1], X[:, 0, 2], X[:, 1, 2] = -c[:, 2], c[:, 1], -c[:, 0]
-    X[:, 1, 0], X[:, 2, 0], X[:, 2, 1] = c[:, 2], -c[:, 1], c[:, 0]
+def skew(c: Array) -> Array:
+    """The cross-product matrices X of vectors (..., 3): X @ w = c x w, and w @ X = w x c."""
+    X = np.zeros((*c.shape, 3))
+    X[..., 0, 1], X[..., 0, 2], X[..., 1, 2] = -c[..., 2], c[..., 1], -c[..., 0]
+    X[..., 1, 0], X[..., 2, 0], X[..., 2, 1] = c[..., 2], -c[..., 1], c[..., 0]
     return X

@@ -10,7 +10,6 @@ blocks of a second or more, which need not be independent inside.
 """
 from __future__ import annotations
 
-import itertools
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -229,9 +228,8 @@ def _deviation(joints: list[_Joint], delay: float, nv: int, period: float
 
 def _segments(samples: Samples) -> list[slice]:
     """The rows of each segment that a spline can have."""
-    ends = [0, *(np.flatnonzero(np.diff(samples.segment)) + 1), len(samples)]
-    return [slice(int(start), int(stop)) for start, stop in itertools.pairwise(ends)
-            if stop - start > 3]
+    from ..identification.filtering import divided  # needs SciPy
+    return [slice(*one) for one in divided(np.diff(samples.segment) != 0) if len(one) > 3]
 
 
 def _is_still(v: Array) -> NDArray[np.bool_]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array, ArrayLike
-from ..engine.model.inputs import one_each, require_model
+from ..engine.model.inputs import positive_each, require_model
 from ..engine.model.model import Model
 from .fault_checks import PERIOD, EffortFault, Row, check, joined, latest, row_of, table_of
 from .momentum_observer import momentum_observer
@@ -68,9 +68,7 @@ class EffortMonitor:
 
     def __init__(self, model: Model, gain: float | ArrayLike = 50.0) -> None:
         self._model = require_model(model)
-        self._gain = one_each("gain", gain, model.nv)
-        if not (self._gain > 0.0).all():
-            raise ValueError(f"gain: expected positive numbers, got {self._gain.min():g}")
+        self._gain = positive_each("gain", gain, model.nv)
         self._data, self._typical = Data(model), typical_efforts(model)
         self.reset()
 

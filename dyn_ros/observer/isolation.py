@@ -12,7 +12,7 @@ import numpy as np
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
-from .bodies import bodies_of, jacobian, places_of
+from .bodies import bodies_of, jacobian, places_of, skew
 from .hypotheses import POSSIBLE, Hypothesis, hypotheses
 from .noise import external_effort, positive, whitener
 
@@ -232,13 +232,18 @@ def _thresholds(model: Model, threshold: ArrayLike) -> Array:
 
 
 def _nothing(tau: Array) -> IsolatedContact:
-    nan = math.nan
-    return IsolatedContact(False, (), "", (), (), True, np.array(tau), np.zeros(3),
-                           np.zeros((3, 3)), False, nan, nan, _NAN3.copy(), nan, False,
-                           _NAN3.copy(), nan, True, nan, nan)
+    return IsolatedContact(False, (), "", (), (), True, np.array(tau),
+                           *_undetermined(np.zeros(3), np.zeros((3, 3)), True))
 
 
 # --- force and line
+
+def _undetermined(force: Array, covariance: Array, is_pure_force: bool) -> tuple[Any, ...]:
+    """The fields of ``IsolatedContact`` from ``force`` on, if the efforts do not determine it."""
+    nan = math.nan
+    return (force, covariance, False, nan, nan, _NAN3.copy(), nan, False, _NAN3.copy(), nan,
+            is_pure_force, nan, nan)
+
 
 def _at_point(possible: list[Hypothesis], probabilities: list[float], centers: Array,
               point: Array) -> tuple[Array, Array]:
@@ -248,7 +253,7 @@ def _at_point(possible: list[Hypothesis], probabilities: list[float], centers: A
         if n > 0 and probability < _IMPROBABLE:
             break
         move = np.eye(6)
-        move[3:, :3] = _skew(centers[hypothesis.body] - point)
+        move[3:, :3] = skew(centers[hypothesis.body] - point)
         w, C = move @ hypothesis.wrench, move @ hypothesis.covariance @ move.T
         if n == 0:
             wrench = w
@@ -262,21 +267,19 @@ def _force_and_line(best: Hypothesis, wrench: Array, covariance: Array,
     """The fields of ``IsolatedContact`` from ``force`` on; the wrench acts at the origin."""
     f, m = wrench[:3].copy(), wrench[3:]
     C = covariance[:3, :3].copy()
-    size, nan = math.sqrt(float(f @ f)), math.nan
-    unknown = (f, C, False, nan, nan, _NAN3.copy(), nan, False, _NAN3.copy(), nan,
-               best.is_pure_force, nan, nan)
+    size = math.sqrt(float(f @ f))
     if size == 0.0:
-        return unknown
+        return _undetermined(f, C, best.is_pure_force)
     u, squared = f / size, size * size
     across = (np.eye(3) - np.outer(u, u)) / size
     p = _cross(f, m) / squared
     D = np.empty((3, 6))                            # of p with respect to force and moment
-    D[:, :3] = (-_skew(m) - 2.0 * np.outer(p, f)) / squared
-    D[:, 3:] = _skew(f) / squared
+    D[:, :3] = (-skew(m) - 2.0 * np.outer(p, f)) / squared
+    D[:, 3:] = skew(f) / squared
     worst, turn, away, linear = _deviations(np.array([
         C, across @ C @ across, D @ covariance @ D.T, best.linear_covariance[:3, :3]]))
     if worst > _DETERMINED * size:
-        return unknown
+        return _undetermined(f, C, best.is_pure_force)
     line_valid = away <= _LINE
     return (f, C, True, size, math.sqrt(max(float(u @ C @ u), 0.0)), u, turn, line_valid,
             p + origin if line_valid else _NAN3.copy(), away, best.is_pure_force,
@@ -307,7 +310,3 @@ def _torque(best: Hypothesis, worst: float) -> tuple[float, float]:
 def _cross(a: Array, b: Array) -> Array:
     return np.array([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2],
                      a[0] * b[1] - a[1] * b[0]])
-
-
-def _skew(a: Array) -> Array:
-    return np.array([[0.0, -a[2], a[1]], [a[2], 0.0, -a[0]], [-a[1], a[0], 0.0]])

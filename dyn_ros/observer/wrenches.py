@@ -23,6 +23,7 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model, ReferenceFrame
 from ..engine.model.frames import frame_number
+from .bodies import skew
 from .noise import external_effort, positive, whitener
 
 _DAMPING = 0.01         # m: a singular value, for efforts with a standard deviation of 1
@@ -329,9 +330,7 @@ def _moved(solution: ExternalWrench, p: Array, start: int = 0) -> ExternalWrench
     m = solution.wrench.shape[-1]
     T = np.zeros((*p.shape[:-1], m, m))
     T[...] = np.eye(m)
-    f, x, y, z = start, start + 3, start + 4, start + 5
-    T[..., x, f + 1], T[..., x, f + 2], T[..., y, f + 2] = -p[..., 2], p[..., 1], -p[..., 0]
-    T[..., y, f], T[..., z, f], T[..., z, f + 1] = p[..., 2], -p[..., 1], p[..., 0]
+    T[..., start + 3:start + 6, start:start + 3] = skew(p)
     covariance = solution.covariance
     if covariance is not None:
         covariance = T @ covariance @ np.swapaxes(T, -1, -2)

@@ -92,6 +92,14 @@ def one_each(name, value, count):
     return finite_array(name, value if np.ndim(value) else np.full(count, value), (count,))
 
 
+def positive_each(name, value, count):
+    """Convert as ``one_each``, or raise a ValueError; all numbers are above zero."""
+    array = one_each(name, value, count)
+    if not (array > 0.0).all():
+        raise ValueError(f"{name}: expected positive numbers, got {array.min():g}")
+    return array
+
+
 def require_valid(model, name, axes, array):
     """Raise a ValueError if a number is not finite or a quaternion not unit; accept None."""
     if array is None:

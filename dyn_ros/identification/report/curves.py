@@ -3,8 +3,6 @@
 """What the figures of a report show: held-out torques, friction and bodies, as arrays."""
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 
 from ...engine.algorithms import frame_jacobian
@@ -12,6 +10,7 @@ from ...engine.call.data import Data
 from ...engine.kernel.types import Array
 from ...engine.model import Model, ReferenceFrame
 from ...engine.model.parameters import pseudo_inertia
+from ..filtering import divided
 from ..result import Identification
 from ..samples import Samples
 
@@ -34,8 +33,7 @@ def stretches_of(samples: Samples) -> list[slice]:
     step = np.diff(samples.time)
     typical = np.median(step[step > 0.0]) if (step > 0.0).any() else 0.0
     apart = (np.diff(samples.segment) != 0) | (step <= 0.0) | (step > 3.5 * typical)
-    edges = [0, *(np.flatnonzero(apart) + 1).tolist(), len(samples)]
-    return [slice(start, stop) for start, stop in pairwise(edges)]
+    return [slice(*stretch) for stretch in divided(apart)]
 
 
 def joined_time(samples: Samples, stretches: list[slice]) -> Array:

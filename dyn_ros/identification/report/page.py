@@ -171,17 +171,18 @@ def _combinations(result: Identification) -> list[Combination]:
 
 def number(value: float, digits: int = 4) -> str:
     """A number with so many digits, or a dash."""
-    if not math.isfinite(value):
-        return _DASH
-    written = f"{value:.{digits}g}"
-    return "0" if float(written) == 0.0 else written.replace("-", _MINUS)
+    return _written(value, f".{digits}g")
 
 
 def fixed(value: float, decimals: int) -> str:
     """A number with so many decimals, or a dash."""
+    return _written(value, f".{decimals}f")
+
+
+def _written(value: float, form: str) -> str:
     if not math.isfinite(value):
         return _DASH
-    written = f"{value:.{decimals}f}"
+    written = format(value, form)
     return (written.lstrip("-") if float(written) == 0.0 else written).replace("-", _MINUS)
 
 
