@@ -75,8 +75,7 @@ class PayloadEstimate:
 
 
 def identify_payload(model: Model, samples: Samples, frame: str | int, *,
-                     offset: ArrayLike | None = None,
-                     noise: ArrayLike | None = None,
+                     offset: ArrayLike | None = None, noise: ArrayLike | None = None,
                      friction: bool = False) -> PayloadEstimate:
     """Estimate mass, center of mass and inertia of a payload from measured torques.
 

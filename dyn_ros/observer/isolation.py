@@ -29,6 +29,9 @@ _NAN3 = np.full(3, np.nan)
 class IsolatedContact:
     """The result of ``dyn_ros.isolate_contact``. Vectors are expressed in the world.
 
+    If the force is not determined, its magnitude, direction and torque, the line and all
+    deviations are NaN.
+
     Attributes
     ----------
     collision : bool
@@ -59,11 +62,11 @@ class IsolatedContact:
         Whether the efforts determine the force: the standard deviation in no direction exceeds half
         of it. With fewer than five joints before the contact this is rare.
     magnitude, deviation : float
-        Of the force, with its standard deviation [N]; NaN if the force is not determined.
+        Of the force, with its standard deviation [N].
     direction : (3,) ndarray
-        Of the force, a unit vector; NaN if the force is not determined.
+        Of the force, a unit vector.
     direction_deviation : float
-        Its standard deviation in the worst direction [rad]; NaN if the force is not determined.
+        Its standard deviation in the worst direction [rad].
     line_valid : bool
         Whether the efforts determine the line of action: the standard deviation of ``point`` is at
         most 0.1 m.
@@ -71,7 +74,7 @@ class IsolatedContact:
         Of the line of action, the point nearest to the origin of the link, in the world [m]; NaN if
         the line is not valid. The contact is where the line enters the link.
     point_deviation : float
-        Its standard deviation in the worst direction [m]; NaN if the force is not determined.
+        Its standard deviation in the worst direction [m].
     is_pure_force : bool
         Whether a force without torque explains the efforts. If not, ``force`` belongs to a wrench
         with a torque, and the line is its central axis.
@@ -173,7 +176,10 @@ def isolate_contact(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike,
     >>> contact.collision, contact.explained
     (True, True)
     """
-    tau = _one_state(external_effort(model, tau_ext))
+    tau = external_effort(model, tau_ext)
+    if tau.ndim > 1:
+        raise ValueError(f"tau_ext: expected a single state, got a batch of shape {tau.shape}; "
+                         "pass one state after the other")
     limits = _thresholds(model, threshold)
     force = positive("force", force)
     J = jacobian(model, data, q)
@@ -203,15 +209,6 @@ def isolate_contact(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike,
         True, joints, bodies.names[best.body],
         tuple(bodies.names[candidate.body] for candidate in possible), tuple(probabilities),
         bool(explaining), best.residual, *_force_and_line(best, wrench, spread, origin))
-
-
-# --- arguments
-
-def _one_state(tau: Array) -> Array:
-    if tau.ndim > 1:
-        raise ValueError(f"tau_ext: expected a single state, got a batch of shape {tau.shape}; "
-                         "pass one state after the other")
-    return tau
 
 
 def _thresholds(model: Model, threshold: ArrayLike) -> Array:

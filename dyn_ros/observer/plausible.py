@@ -28,21 +28,13 @@ def typical_efforts(model: Model) -> Array:
 
 
 def largest_efforts(model: Model) -> Array:
-    """Efforts above which none can be a measurement [N m, N], (nv,).
-
-    They are ``IMPLAUSIBLE`` times the limit of the description, or typical efforts if these are
-    larger; 1e6 or more without a limit.
-    """
+    """``IMPLAUSIBLE`` times limits [N m, N], or times typical efforts that are larger, (nv,)."""
     largest: Array = IMPLAUSIBLE * np.maximum(_limits(model.effort_limit), typical_efforts(model))
     return largest
 
 
 def largest_speeds(model: Model) -> Array:
-    """Speeds above which none can be a measurement [rad/s, m/s], (nv,).
-
-    They are ``IMPLAUSIBLE`` times the limit of the description, or 1 if this is larger; 1e6
-    without a limit.
-    """
+    """``IMPLAUSIBLE`` times limits [rad/s, m/s], or times 1 if this is larger, (nv,)."""
     largest: Array = IMPLAUSIBLE * np.maximum(_limits(model.velocity_limit), _LEAST_LIMIT)
     return largest
 
