@@ -125,12 +125,7 @@ class Samples:
 
     @classmethod
     def concatenate(cls, recordings: Sequence[Samples]) -> Samples:
-        """Join several recordings of one robot.
-
-        Returns
-        -------
-        Samples
-            Its segments are numbered consecutively.
+        """Join several recordings of one robot; segments are numbered consecutively.
 
         Raises
         ------

@@ -79,13 +79,8 @@ def estimate_effort_delay(model: Model, time: ArrayLike, q: ArrayLike, tau: Arra
 
     Parameters
     ----------
-    model : Model
-    time : (B,) array_like
-        Time stamps [s].
-    q : (B, nq) array_like
-        Measured positions.
-    tau : (B, nv) array_like
-        Measured efforts with the same time stamps [N m, N, or a current]; zero if not measured.
+    model, time, q, tau
+        As for ``Samples.from_arrays``; efforts can also be currents, and are zero if not measured.
     longest : float
         Largest delay, forward or backward, that is considered [s].
 

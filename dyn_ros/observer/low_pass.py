@@ -43,12 +43,7 @@ class LowPass:
         self._value: Array | None = None
 
     def reset(self, value: ArrayLike | None = None) -> None:
-        """Start again: at a value, or at the next sample.
-
-        Parameters
-        ----------
-        value : (n,) array_like, optional
-        """
+        """Start again: at a value, (n,), or at the next sample."""
         self._value = None if value is None else np.array(value, float).reshape(-1)
 
     def update(self, x: ArrayLike, dt: float) -> Array:
