@@ -124,12 +124,14 @@ class _Memory:
     def __init__(self, columns: Mapping[str, Any]) -> None:
         self.names = list(columns)
         self._columns = {name: np.asarray(values) for name, values in columns.items()}
-        sizes = {name: values.shape for name, values in self._columns.items()}
-        for name, size in sizes.items():
-            if len(size) != 1 or size != next(iter(sizes.values())):
-                raise ValueError(f"column {name!r}: expected shape "
-                                 f"({next(iter(sizes.values()), (0,))[0]},) as the first column, "
-                                 f"got {size}")
+        first = next((values.shape for values in self._columns.values()), ())
+        for name, values in self._columns.items():
+            if not isinstance(name, str):
+                raise TypeError("table: expected names of columns, got "
+                                f"{type(name).__name__}: {name!r:.80}")
+            if values.ndim != 1 or values.shape != first:
+                raise ValueError(f"column {name!r}: expected shape ({first[0] if first else 'B'},) "
+                                 f"as the first column, got {values.shape}")
 
     def __len__(self) -> int:
         return len(next(iter(self._columns.values()))) if self._columns else 0

@@ -564,3 +564,12 @@ def test_an_argument_of_another_kind_is_named(arm, call, argument):
     samples = Samples.from_arrays(arm, time, q, np.zeros_like(q))
     with pytest.raises(TypeError, match=argument):
         call(arm, samples)
+
+
+@pytest.mark.parametrize("table, kind, message", [
+    ({"time": 5.0}, ValueError, r"column 'time': expected shape \(B,\) as the first column, got"),
+    ({1: [0.0, 1.0]}, TypeError, "table: expected names of columns, got int: 1"),
+])
+def test_columns_that_are_none_are_rejected(arm, table, kind, message):
+    with pytest.raises(kind, match=message):
+        Samples.from_table(arm, table)
