@@ -204,8 +204,7 @@ class TransformDerivative(Derivative):
     @classmethod
     def of_composition(cls, X: SE3, dX: TransformDerivative, Y: SE3,
                        dY: TransformDerivative) -> TransformDerivative:
-        """The derivative of X Y if both vary: dX Y + X dY.
-        """
+        """The derivative of X Y if both vary: dX Y + X dY."""
         return require("dX", dX, cls) * require("Y", Y, SE3) + require("X", X, SE3) * require(
             "dY", dY, cls)
 

@@ -97,8 +97,7 @@ class TransformSecondDerivative(Derivative):
     def of_composition(cls, X: SE3, dX: TransformDerivative, ddX: TransformSecondDerivative,
                        Y: SE3, dY: TransformDerivative,
                        ddY: TransformSecondDerivative) -> TransformSecondDerivative:
-        """The second derivative of X Y if both vary: ddX Y + 2 dX dY + X ddY.
-        """
+        """The second derivative of X Y if both vary: ddX Y + 2 dX dY + X ddY."""
         mixed = cls._of(_after(_rate(dX, "dX"), _rate(dY, "dY")))
         return require("ddX", ddX, cls) * require("Y", Y, SE3) + 2.0 * mixed + require(
             "X", X, SE3) * require("ddY", ddY, cls)
@@ -133,8 +132,7 @@ class TransformSecondDerivative(Derivative):
 
     def derivative_of_inverse(self, X: SE3,
                               dX: TransformDerivative) -> TransformSecondDerivative:
-        """Second derivative of X^-1: 2 X^-1 dX X^-1 dX X^-1 - X^-1 ddX X^-1.
-        """
+        """Second derivative of X^-1: 2 X^-1 dX X^-1 dX X^-1 - X^-1 ddX X^-1."""
         inverse, D = al.inverse(_placement(X)), _rate(dX)
         twice = _after(D, _after(inverse, D))
         inner = _total(_times(2.0, twice), _times(-1.0, self._tuple))

@@ -179,12 +179,24 @@ def test_what_was_read_stays():
 
 
 @pytest.fixture(params=["single-threaded", "events"])
-def peer(request):
-    """A node that exchanges bytes, and a function that spins it."""
+def peer(request, client):
+    """A node that exchanges bytes, and a function that spins it.
+
+    The name of the node is awaited: DDS may take the participant for an earlier one of this
+    process whose end it has missed, and then never sees the new one's topics.
+    """
     import rclpy
-    context = rclpy.Context()
-    rclpy.init(context=context)
-    node = rclpy.create_node("bytes", context=context)
+    for _ in range(5):
+        context = rclpy.Context()
+        rclpy.init(context=context)
+        node = rclpy.create_node("bytes", context=context)
+        end = time.monotonic() + 10.0
+        while "bytes" not in client.node.get_node_names() and time.monotonic() < end:
+            time.sleep(0.01)
+        if "bytes" in client.node.get_node_names():
+            break
+        node.destroy_node()
+        rclpy.shutdown(context=context)
     if request.param == "events":
         experimental = pytest.importorskip("rclpy.experimental")
         executor = experimental.EventsExecutor(context=context)
