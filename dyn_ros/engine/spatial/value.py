@@ -3,7 +3,7 @@
 """The base of all public value types."""
 from __future__ import annotations
 
-import sys
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
@@ -190,6 +190,10 @@ def scalar(factor: object) -> float | None:
 
 def require_finite(name: str, value: object) -> float:
     """Return a finite Python float, or raise a ValueError."""
-    if not isinstance(value, _NUMBERS) or not abs(value) <= sys.float_info.max:
+    try:
+        finite = isinstance(value, _NUMBERS) and math.isfinite(value)
+    except OverflowError:                           # an integer beyond the largest float
+        finite = False
+    if not finite:
         raise ValueError(f"{name}: expected a finite number, got {value!r:.80}")
     return float(value)
