@@ -191,9 +191,9 @@ def scalar(factor: object) -> float | None:
 def require_finite(name: str, value: object) -> float:
     """Return a finite Python float, or raise a ValueError."""
     try:
-        finite = isinstance(value, _NUMBERS) and math.isfinite(value)
+        number = float(value) if isinstance(value, _NUMBERS) else math.nan
     except OverflowError:                           # an integer beyond the largest float
-        finite = False
-    if not finite:
+        number = math.inf
+    if not math.isfinite(number):
         raise ValueError(f"{name}: expected a finite number, got {value!r:.80}")
-    return float(value)
+    return number
