@@ -16,7 +16,7 @@ import rclpy
 from rclpy.parameter import Parameter
 from rclpy.signals import SignalHandlerOptions
 
-from dyn_ros.nodes.base.specs import SPECS
+from dyn_ros.nodes.base.parameters import SPECS
 from dyn_ros.nodes.centroidal_node import CentroidalNode
 from dyn_ros.nodes.dyn_ros_node import DynRosNode
 from dyn_ros.nodes.dynamics_node import DynamicsNode

@@ -4,8 +4,7 @@
 
 For the arguments, run `ros2 launch dyn_ros dyn_ros.launch.py --show-args`.
 """
-from dyn_ros.nodes.base.launch_checks import require_file
-from dyn_ros.nodes.base.launch_file import launch_description
+from dyn_ros.nodes.base.launch_file import launch_description, require_file
 from launch import LaunchDescription
 
 

@@ -4,8 +4,7 @@
 
 For the arguments, run `ros2 launch dyn_ros view.launch.py --show-args`.
 """
-from dyn_ros.nodes.base.launch_checks import require_file, require_package
-from dyn_ros.nodes.base.launch_file import view_description
+from dyn_ros.nodes.base.launch_file import require_file, require_package, view_description
 from launch import LaunchDescription
 
 

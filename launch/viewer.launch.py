@@ -4,8 +4,7 @@
 
 For the arguments, run `ros2 launch dyn_ros viewer.launch.py --show-args`.
 """
-from dyn_ros.nodes.base.launch_checks import require_file, require_module
-from dyn_ros.nodes.base.launch_file import viewer_description
+from dyn_ros.nodes.base.launch_file import require_file, require_module, viewer_description
 from launch import LaunchDescription
 
 

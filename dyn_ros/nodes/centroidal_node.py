@@ -19,16 +19,13 @@ from dyn_ros.msg import CentroidalState
 from ..cdr.template import Template
 from ..states.joint_states import Rejected, abbreviated
 from . import feet
-from .base import outputs
-from .base.dispatch import Compute
+from .base.dispatch import Compute, point_output
 from .base.parameters import Spec
 from .base.robot_node import Output, RobotNode, run
 from .base.service import Service
-from .markers.centroidal import CENTROIDAL
-from .markers.contact import CONTACT
+from .markers.centroidal import CENTROIDAL, CONTACT
 from .robot import RobotContext, State, Terms
-from .robot.composite_body import TOO_LARGE, CompositeBody, composite_body
-from .robot.support import rate_reads
+from .robot.support import TOO_LARGE, CompositeBody, composite_body, rate_reads
 from .services import centroidal, derivative
 
 
@@ -97,7 +94,7 @@ class CentroidalNode(RobotNode):
 
     def _make_zmp(self, robot: RobotContext) -> Compute:
         """`~/zmp`: the zero moment point on the ground, if the rates are known."""
-        return outputs.point(robot, partial(self.zero_moment_point, robot))
+        return point_output(robot, partial(self.zero_moment_point, robot))
 
     def zero_moment_point(self, robot: RobotContext, state: State, terms: Terms) -> Array | None:
         """Return the zero moment point [m], (3,), or None; `waiting_for` states the reason."""

@@ -16,8 +16,8 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import JointSpaceDynamics, JointSpaceInertia, JointWrenches
 
 from ..cdr.template import Template
-from .base import command, outputs
-from .base.dispatch import Compute
+from .base import command
+from .base.dispatch import Compute, effort_output
 from .base.inputs import wrenches
 from .base.robot_node import Output, RobotNode, run
 from .base.service import Service
@@ -30,12 +30,12 @@ from .services import contact, derivative, dynamics
 
 def gravity(robot: RobotContext) -> Compute:
     """`~/gravity`: the torques that hold the robot still."""
-    return outputs.efforts(robot, lambda state, terms: terms.g)
+    return effort_output(robot, lambda state, terms: terms.g)
 
 
 def nle(robot: RobotContext) -> Compute:
     """`~/nle`: gravity, Coriolis and centrifugal torques; requires all velocities."""
-    return outputs.efforts(robot, _nle)
+    return effort_output(robot, _nle)
 
 
 def _nle(state: State, terms: Terms) -> Array | None:

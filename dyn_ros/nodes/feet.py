@@ -13,20 +13,17 @@ from rclpy.parameter import Parameter
 
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import ContactForce, ContactForces, ContactStates
-from dyn_ros.states.joint_states import duplicates
 
-from ..states.joint_states import Rejected, abbreviated
+from ..states.joint_states import Rejected, abbreviated, duplicates
 from ..viewer.scene import shapes
-from .base import outputs
-from .base.dispatch import Compute, Output
+from .base.dispatch import Compute, Output, point_output
 from .base.inputs import SENSOR_QOS
 from .base.parameters import Spec
 from .base.robot_node import RobotNode
 from .messages import conversions
 from .robot import RobotContext, State, Terms
 from .robot import support as ground_support
-from .robot.ground import moment_about_origin, zero_moment_point
-from .robot.support import Support
+from .robot.support import Support, moment_about_origin, zero_moment_point
 
 TOPIC = "~/contacts"
 SPECS = (
@@ -157,7 +154,7 @@ class Feet:
 
     def _make_center(self, robot: RobotContext) -> Compute:
         """`~/center_of_pressure`: the point on the ground where the contact forces act."""
-        return outputs.point(robot, partial(self.center_of_pressure, robot))
+        return point_output(robot, partial(self.center_of_pressure, robot))
 
     def center_of_pressure(self, robot: RobotContext, state: State,
                            terms: Terms) -> Array | None:

@@ -13,23 +13,19 @@ from geometry_msgs.msg import WrenchStamped
 from sensor_msgs.msg import JointState
 
 import dyn_ros
-from dyn_ros import srv
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import ExternalContact
 
 from . import observer_parameters
-from .base import outputs
-from .base.dispatch import Compute
+from .base.dispatch import Compute, effort_output
 from .base.robot_node import Output, RobotNode, run
-from .base.service import Service
 from .markers.observer import OBSERVER
 from .messages import conversions
 from .messages.frames import rotation
 from .observer_parameters import RESTARTING, SPECS
 from .robot import RobotContext, State, Terms
-from .robot.contact_average import ContactAverage
-from .robot.observation import Observation, deviations, thresholds
-from .services import dynamics, model
+from .robot.observation import ContactAverage, Observation, deviations, thresholds
+from .services import model
 from .services import observer as observer_services
 
 RESIDUALS = frozenset({"~/residual", "~/residual_without_friction"})
@@ -53,10 +49,7 @@ class ObserverNode(RobotNode):
             Output("~/contacts", ExternalContact, self._make_contact, ("oMf",)),
             Output("~/residual", JointState, self._make_residual),
             Output("~/residual_without_friction", JointState, self._make_frictionless))
-        self.offers = (*self.requests.offers,
-                       Service("~/get_model", srv.GetModel, model.get_model),
-                       Service("~/set_payload", srv.SetPayload, dynamics.set_payload),
-                       Service("~/clear_payload", srv.ClearPayload, dynamics.clear_payload))
+        self.offers = (*self.requests.offers, *model.SERVICES)
         self._observation: Observation | None = None
         self._average = ContactAverage(0.0)
         self._watched: frozenset[str] = frozenset()     # topics that have subscribers
@@ -243,7 +236,7 @@ class ObserverNode(RobotNode):
         def efforts(state: State, terms: Terms) -> Array | None:
             observation = self._observation
             return read(observation) if observation and observation.robot is robot else None
-        return outputs.efforts(robot, efforts)
+        return effort_output(robot, efforts)
 
     def external_wrench(self, robot: RobotContext, state: State) -> Any:
         """Return the wrench at the tip, a `dyn_ros.ExternalWrench` in its axes, or None."""

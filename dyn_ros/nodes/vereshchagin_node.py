@@ -18,8 +18,8 @@ from dyn_ros.msg import AccelerationConstraints, ConstrainedDynamics
 from dyn_ros.srv import SolveConstrainedDynamics
 
 from ..states.joint_states import Rejected
-from .base import command, outputs
-from .base.dispatch import Compute
+from .base import command
+from .base.dispatch import Compute, effort_output
 from .base.inputs import COMMAND_QOS, wrenches
 from .base.parameters import Spec
 from .base.robot_node import Output, RobotNode, run
@@ -28,7 +28,7 @@ from .markers.vereshchagin import VERESHCHAGIN, solution_reads
 from .messages import arrays, conversions
 from .messages import constraints as constraining
 from .messages.constraints import Constraints
-from .messages.wrenches import Wrench, external_forces, requested_forces
+from .messages.frames import Wrench, external_forces, requested_forces
 from .robot import RobotContext, State, Terms
 
 PRESETS = (
@@ -211,7 +211,7 @@ class VereshchaginNode(RobotNode):
 
     def _make_torques(self, robot: RobotContext) -> Compute:
         """`~/constraint_torques`: the torques to send to the joints."""
-        return outputs.efforts(robot, partial(self._torque, robot))
+        return effort_output(robot, partial(self._torque, robot))
 
     def _make_solution(self, robot: RobotContext) -> Compute:
         """`~/solution`: motion, torques, constraints and KDL's results at one instant."""

@@ -25,15 +25,11 @@ from dyn_ros.engine.spatial import Inertia
 
 from ..cdr.reader import Reader
 from ..msg import ExternalContact
-from .base import description
-from .base.description import parameter_description
-from .base.diagnostics import THROTTLE
-from .base.lifecycle import BaseNode
-from .base.parameters import Spec
+from .base.lifecycle import THROTTLE, BaseNode, parameter_description
+from .base.parameters import DESCRIPTION, Spec
 from .base.process import run
-from .marker_reader import marker_array_reader
 from .messages import conversions
-from .messages.joint_states import joint_state_reader
+from .messages.serialized import joint_state_reader, marker_array_reader
 from .services.touch import TouchServices
 
 if TYPE_CHECKING:
@@ -226,7 +222,7 @@ class ViewerNode(BaseNode):
     # Parameters and robot
 
     def accept_parameters(self, values: Mapping[str, Any], changed: Set[str]) -> None:
-        if description.NAMES & changed:
+        if DESCRIPTION & changed:
             text = parameter_description(values)
             if text:
                 read_urdf(text)
@@ -240,7 +236,7 @@ class ViewerNode(BaseNode):
         if "rate" in changed:
             self.destroy_timer(self.timer)
             self._set_timer()
-        if description.NAMES & changed:
+        if DESCRIPTION & changed:
             text = parameter_description(self.parameters.values)
             if text:
                 self.description.take(text, "parameter robot_description")

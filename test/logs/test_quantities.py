@@ -220,8 +220,8 @@ def test_a_base_that_moves():
 
 def test_terms_and_the_whole_robot_as_the_nodes():
     pytest.importorskip("rclpy", reason="no ROS: run `make test`")
-    from dyn_ros.nodes.robot.composite_body import composite_body
-    from dyn_ros.nodes.robot.terms import Terms
+    from dyn_ros.nodes.robot.context import Terms
+    from dyn_ros.nodes.robot.support import composite_body
     from dyn_ros.states.states import State
     for root_joint in ("fixed", "floating"):
         robot = context(root_joint=root_joint)

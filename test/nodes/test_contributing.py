@@ -14,8 +14,8 @@ import pytest
 pytest.importorskip("rclpy", reason="no ROS here: rclpy is not importable")
 
 import dyn_ros
+from dyn_ros.nodes.base.parameters import SPECS
 from dyn_ros.nodes.base.service import Service, State
-from dyn_ros.nodes.base.specs import SPECS
 from dyn_ros.nodes.messages import arrays
 from dyn_ros.nodes.robot.context import RobotContext
 from dyn_ros.srv import GetInverseDynamics

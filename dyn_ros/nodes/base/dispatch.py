@@ -8,14 +8,18 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+from geometry_msgs.msg import PointStamped
 from rclpy.qos_overriding_options import QoSOverridingOptions
+from sensor_msgs.msg import JointState
 
 from dyn_ros.engine.algorithms.all_terms import Terms as AllTerms
+from dyn_ros.engine.kernel.types import Array
 
 from ...cdr.template import Template
 from ...states.rate_limiter import RateLimiter
+from ..messages import conversions
 from ..robot import RobotContext, State, Terms
 from .lifecycle import BaseNode
 
@@ -56,6 +60,36 @@ class Output:
         if unknown:
             raise ValueError(f"reads: unknown {', '.join(map(repr, unknown))}; available: "
                              + ", ".join(sorted(known)))
+
+
+def effort_output(robot: RobotContext, read: Callable[[State, Terms], Array | None]) -> Compute:
+    """Return what publishes a vector (nv,) as the effort of the rows to publish."""
+    message = conversions.named(JointState, robot)
+    message.effort = conversions.zeros(len(robot.names))
+    template = Template(message)
+    effort, rows = template.array("effort"), robot.rows
+
+    def compute(state: State, terms: Terms) -> Template | None:
+        vector = read(state, terms)
+        if vector is None:
+            return None
+        effort[:] = vector[rows]
+        return template
+    return compute
+
+
+def point_output(robot: RobotContext, read: Callable[[State, Terms], Array | None]) -> Compute:
+    """Return what publishes a point (3,) in the world."""
+    message = PointStamped()
+
+    def compute(state: State, terms: Terms) -> PointStamped | None:
+        position = read(state, terms)
+        if position is None:
+            return None
+        message.header.frame_id = robot.world_frame
+        conversions.set_vector(message.point, *position.tolist())
+        return message
+    return compute
 
 
 @dataclass(eq=False)
@@ -212,22 +246,7 @@ def _split(reads: tuple[frozenset[str], ...]) -> tuple[frozenset[str], tuple[str
     return every & STATE_READS, tuple(sorted(every - STATE_READS))
 
 
-class FollowingNode(Protocol):
-    """What `process_state` uses of a node."""
-
-    dispatch: Dispatch
-
-    @property
-    def active(self) -> bool: ...
-
-    def follows(self, now: float) -> Iterable[str] | None: ...
-
-    def on_state(self, robot: RobotContext, state: State) -> None: ...
-
-    def guard(self, what: str, call: Callable[..., object], *given: Any) -> None: ...
-
-
-def process_state(nodes: Sequence[FollowingNode], robot: RobotContext, received: float) -> None:
+def process_state(nodes: Sequence[Any], robot: RobotContext, received: float) -> None:
     """Publish the outputs of nodes in one process for the latest state of their robot.
 
     The first node owns the robot; the others publish only if it does. Nodes that follow every

@@ -11,7 +11,7 @@ from geometry_msgs.msg import WrenchStamped
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from ...states.joint_states import Rejected
-from ..messages.wrenches import WrenchReader
+from ..messages.frames import WrenchReader
 from ..robot import RobotContext
 from .lifecycle import BaseNode
 

@@ -9,25 +9,148 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from typing import Any, ClassVar
 
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from nav_msgs.msg import Odometry
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
-from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
-from ..messages import conversions
-from . import description
-from .description import Description, parameter_description
-from .diagnostics import THROTTLE, Report
-from .parameters import Parameters, Spec
+from dyn_ros.engine.model.urdf import read_description
 
-SPECS = (
-    Spec("autostart", True, "Configure and activate at start; false: wait for a lifecycle manager.",
-         read_only=True),
-    *description.SPECS,
-)
+from ..messages import conversions
+from .parameters import ALWAYS, Parameters, Spec
+
+THROTTLE = 5.0      # seconds between two log lines about the same thing
+DESCRIPTION_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE,
+                             durability=DurabilityPolicy.TRANSIENT_LOCAL)
+
+
+def parameter_description(values: Mapping[str, Any]) -> str:
+    """Return the robot description that the parameters specify, or an empty string."""
+    if values["robot_description"]:
+        return values["robot_description"]
+    if values["robot_description_file"]:
+        path = values["robot_description_file"]
+        try:
+            text = read_description(path)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"robot_description_file: {error}; specify the path of a URDF file, "
+                             'or "" to wait for the topic robot_description') from None
+        if not text.strip():
+            raise ValueError(f"robot_description_file: {path!r} is empty; expected a URDF")
+        return text
+    return ""
+
+
+class Description:
+    """The `current` description of a node, and the `latest` received, valid or not.
+
+    `use(text)` raises an exception to keep the current one; `reject(source, why)` reports it.
+    """
+
+    def __init__(self, use: Callable[[str], None], reject: Callable[[str, str], None]) -> None:
+        self._use, self._reject = use, reject
+        self.current = self.latest = ""
+
+    def take(self, text: str, source: str) -> None:
+        """Use a description from a source; if it is invalid, keep the current one."""
+        self.latest = text
+        if self.current == text:
+            return
+        try:
+            self._use(text)
+        except Exception as error:
+            kept = "keeping the current robot" if self.current else "there is no robot yet"
+            self._reject(source, f"{error} ({kept})")
+            return
+        self.current = text
+
+    def forget(self) -> None:
+        """No description is in use anymore."""
+        self.current = ""
+
+
+class Counts:
+    """Counters since the last diagnostics."""
+
+    def __init__(self) -> None:
+        self.rejected_before = self.rejected = 0
+        self.last_rejection = self.summary = ""
+        self.restart()
+
+    def restart(self) -> None:
+        self.since = time.monotonic()
+        self.messages = self.states = self.published = self.clipped = 0
+        self.took = self.longest = 0.0
+        self.rejected_before += self.rejected
+        self.rejected = 0
+
+
+class Report:
+    """The log and the diagnostics of a node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._last_logged: dict[str, float] = {}
+        self._last_waiting = ""
+        self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", 10)
+        self.count = Counts()
+
+    def rejection(self, what: str, verb: str, why: object, throttle: float = THROTTLE) -> None:
+        """Count something that was rejected or failed, log it and keep the reason."""
+        count = self.count
+        count.rejected += 1
+        count.last_rejection = f"{what}: {why}"
+        count.summary = f"{what} {verb}: {why}".split("\n")[0]
+        self.log(what, f"{what} {verb}: {why}", throttle, error=True)
+
+    def log(self, key: str, text: str, throttle: float = THROTTLE, error: bool = False) -> None:
+        """Log a line unless one with this key was logged within the last `throttle` seconds."""
+        now = time.monotonic()
+        if now - self._last_logged.get(key, -throttle) >= throttle:
+            self._last_logged[key] = now
+            if error:               # rclpy requires one call site per severity
+                self._node.get_logger().error(text)
+            else:
+                self._node.get_logger().warning(text)
+
+    def log_waiting(self, waiting: str) -> None:
+        """Log what outputs wait for, if it is the same as a second ago."""
+        if waiting != self._last_waiting:
+            self._last_waiting = waiting
+            self._last_logged.pop("waiting", None)
+        elif waiting:
+            self.log("waiting", waiting, 2 * THROTTLE)
+
+    def publish(self, waiting: str, faults: Mapping[str, str], hardware: str,
+                values: Mapping[str, object]) -> None:
+        """Publish the diagnostics of the last second, and reset the counters.
+
+        `waiting` is what outputs wait for, `faults` are those of parameters.
+        """
+        node, count = self._node, self.count
+        level, summary = DiagnosticStatus.OK, "running"
+        if faults:
+            level, summary = DiagnosticStatus.ERROR, "; ".join(faults.values())
+        elif count.rejected:
+            level, summary = DiagnosticStatus.WARN, count.summary
+        elif waiting:
+            level, summary = DiagnosticStatus.WARN, waiting
+        status = DiagnosticStatus(
+            level=level, name=f"{node.get_fully_qualified_name()}: dynamics", message=summary,
+            hardware_id=hardware, values=[
+                KeyValue(key=key, value=str(value)) for key, value in {
+                    **values,
+                    "messages rejected": count.rejected_before + count.rejected,
+                    "last rejection": count.last_rejection}.items()])
+        message = DiagnosticArray(status=[status])
+        message.header.stamp = node.get_clock().now().to_msg()
+        self._publisher.publish(message)
+        count.restart()
 
 
 class BaseNode(LifecycleNode):
@@ -60,7 +183,7 @@ class BaseNode(LifecycleNode):
     @classmethod
     def all_specs(cls) -> list[Spec]:
         """Return all parameters of a node of this class."""
-        return [*SPECS, *cls.specs]
+        return [*ALWAYS, *cls.specs]
 
     @property
     def active(self) -> bool:
@@ -204,7 +327,8 @@ class BaseNode(LifecycleNode):
         self.destroy_subscription(self._subscriptions_of_topic.pop(topic))
 
     def _listen(self) -> None:
-        self.subscribe(String, "robot_description", self._on_robot_description, description.QOS)
+        self.subscribe(String, "robot_description", self._on_robot_description,
+                       DESCRIPTION_QOS)
         newest = QoSProfile(depth=self.most_states, reliability=ReliabilityPolicy.BEST_EFFORT)
         self.subscribe(JointState, "joint_states", self.on_joint_states, newest, raw=True)
         self.subscribe(Odometry, "odom", self.on_odometry, newest)

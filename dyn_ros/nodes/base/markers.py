@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from builtin_interfaces.msg import Duration
 from geometry_msgs.msg import Point
@@ -24,7 +24,7 @@ from ...states.rate_limiter import StampLimiter
 from ...viewer.scene.marker_arrays import MarkerArrays
 from ..robot import RobotContext, State, Terms
 from .dispatch import Compute
-from .parameters import Parameters, Spec
+from .parameters import Spec
 
 SHARED = (
     Spec("markers.rate", 30.0, "Publish ~/markers at most this often, by the stamps of the states "
@@ -35,17 +35,6 @@ SHARED = (
     Spec("markers.width", 0.01, "Diameter of arrow shafts and width of lines [m].",
          limits=(1e-5, 10.0)),
 )
-
-
-class MarkerNode(Protocol):
-    """What `Markers` uses of its node."""
-
-    parameters: Parameters
-
-    @property
-    def robot(self) -> RobotContext | None: ...
-
-    def reject(self, what: str, why: object) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -110,7 +99,7 @@ class Look:
 class Markers:
     """The output `~/markers` of a node."""
 
-    def __init__(self, node: MarkerNode, kinds: Sequence[Kind]) -> None:
+    def __init__(self, node: Any, kinds: Sequence[Kind]) -> None:
         self._node, self._kinds = node, kinds
         self.kernels = tuple(dict.fromkeys(name for kind in kinds for name in kind.kernels))
         self.specs = self.specs_of(kinds)

@@ -18,17 +18,16 @@ from ..messages import conversions
 from ..messages.serialized import deserialized
 from ..robot import RobotContext, SettingError, State
 from ..robot.context import UnknownPosition
-from . import description, kernels
 from .command import Command
 from .dispatch import Compute, Dispatch, process_state
 from .dispatch import Output as Output
 from .inputs import Inputs, InputTopic
-from .lifecycle import BaseNode
+from .lifecycle import BaseNode, parameter_description
 from .markers import Kind, Markers
-from .parameters import Spec
+from .parameters import DESCRIPTION, SPECS, Spec
+from .process import load_kernels
 from .process import run as run
 from .service import Service, defer, service_callback
-from .specs import SPECS
 
 
 class RobotNode(BaseNode):
@@ -93,7 +92,7 @@ class RobotNode(BaseNode):
     def open(self) -> None:
         """Load the kernels; create the outputs, the services and the subscriptions for inputs."""
         if self.kernels:
-            kernels.load(self, self.kernels, self.batch_kernels)
+            load_kernels(self, self.kernels, self.batch_kernels)
         self.dispatch = Dispatch(self, self.outputs)
         self.dispatch.limit(self.parameters.values["max_rate"])
         self.dispatch.open()
@@ -150,8 +149,8 @@ class RobotNode(BaseNode):
             self.command.check(robot, values)
 
     def _accept_robot(self, values: Mapping[str, Any], changed: Set[str]) -> None:
-        if description.NAMES & changed:
-            text = description.parameter_description(values)
+        if DESCRIPTION & changed:
+            text = parameter_description(values)
             if text:
                 self._candidate = self._make(text, values)
             return
@@ -217,7 +216,7 @@ class RobotNode(BaseNode):
             robot.odometry_frame = self._robot.odometry_frame
         if 0 in robot.model.nvs and not self._has_compiled_coupled:
             for node in self.nodes:
-                kernels.load(node, node.kernels, node.batch_kernels, coupled=True)
+                load_kernels(node, node.kernels, node.batch_kernels, coupled=True)
             self._has_compiled_coupled = True
         return robot, [node.dispatch.make(robot) for node in self.nodes]
 

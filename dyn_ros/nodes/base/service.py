@@ -10,37 +10,21 @@ from __future__ import annotations
 import functools
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from dyn_ros import Model
+from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import RobotState
 
+from ...states import joint_states as rules
 from ...states.joint_states import Rejected, abbreviated
 from ...states.states import STATE_HINT, State
 from ..messages import conversions
-from ..messages.requested_state import requested_state
 from ..robot import RobotContext
-
-
-class ServiceNode(Protocol):
-    """What a service uses of its node."""
-
-    @property
-    def active(self) -> bool: ...
-
-    @property
-    def robot(self) -> RobotContext | None: ...
-
-    def reject(self, what: str, why: object) -> None: ...
-
-    def fail(self, what: str, why: object) -> None: ...
-
-    def get_clock(self) -> Any: ...
-
-    def get_fully_qualified_name(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -122,7 +106,7 @@ def defer(server: Any) -> Any:
 _AT_ORIGIN = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 
 
-def service_callback(node: ServiceNode, service: Service) -> Callable[[Any, Any], Any]:
+def service_callback(node: Any, service: Service) -> Callable[[Any, Any], Any]:
     """Return the callback of a service."""
     with_state = hasattr(service.type.Request, "state")
 
@@ -159,7 +143,7 @@ def service_callback(node: ServiceNode, service: Service) -> Callable[[Any, Any]
     return call
 
 
-def _robot(node: ServiceNode) -> RobotContext:
+def _robot(node: Any) -> RobotContext:
     if not node.active:
         raise Rejected(f"{node.get_fully_qualified_name()} is not active: run `ros2 lifecycle set "
                        f"{node.get_fully_qualified_name()} activate`")
@@ -168,7 +152,7 @@ def _robot(node: ServiceNode) -> RobotContext:
     return node.robot
 
 
-def _state_of_request(node: ServiceNode, robot: RobotContext, given: RobotState,
+def _state_of_request(node: Any, robot: RobotContext, given: RobotState,
                       needed: bool) -> State:
     """Return the state that a request specifies, or the latest one if a state is needed."""
     if len(given.name):
@@ -183,7 +167,7 @@ def _state_of_request(node: ServiceNode, robot: RobotContext, given: RobotState,
     return State(np.array(robot.model.neutral(), float), np.zeros(robot.model.nv), 0, [])
 
 
-def _latest_state(node: ServiceNode, robot: RobotContext) -> State:
+def _latest_state(node: Any, robot: RobotContext) -> State:
     state = robot.state
     if state.constant:
         return State(state.q, state.v, 0, [])
@@ -201,3 +185,56 @@ def _latest_state(node: ServiceNode, robot: RobotContext) -> State:
         raise Rejected(f"the latest state is {age:.3f} s old, more than the parameter staleness "
                        f"({state.staleness:g} s) allows: {STATE_HINT}")
     return state.latest()
+
+
+def requested_state(model: Model, given: RobotState) -> tuple[Array, Array]:
+    """Return q and v of a state that contains joint names, as new arrays in the order of the model.
+
+    All joints with their own coordinate are required; mimic joints and names that are not in the
+    model are ignored. Without velocities, the robot is at rest. The base may be floating or planar;
+    any other joint of several degrees of freedom is a ValueError. `Rejected` are duplicate names,
+    lengths that do not match, a joint that is missing, and a value that is not finite or exceeds
+    `LARGEST`.
+    """
+    q, v = np.array(model.neutral(), float), np.zeros(model.nv)
+    joints = {joint.name: i for i, joint in enumerate(model.tree.joints) if joint.mimic is None}
+    base = rules.base_kind(model)
+    if base is not None:
+        del joints[model.joint_names[0]]
+        pose, twist = (conversions.pose_numbers(given.base_pose),
+                       conversions.twist_numbers(given.base_twist))
+        rules.check_base(pose, twist)
+        rules.set_base(base, q, v, pose, twist)
+    _check_lengths(given)
+    used = [k for k, name in enumerate(given.name) if name in joints]
+    own = [joints[given.name[k]] for k in used]
+    q[[model.idx_q[i] for i in own]] = _usable("position", given.name, given.position, used)
+    if len(given.velocity):
+        v[[model.idx_v[i] for i in own]] = _usable("velocity", given.name, given.velocity, used)
+    _check_complete(model, joints, given.name)
+    return q, v
+
+
+def _check_lengths(given: RobotState) -> None:
+    rules.check_names(given.name)
+    size, positions, velocities = len(given.name), len(given.position), len(given.velocity)
+    if positions != size or velocities not in (0, size):
+        raise Rejected(f"{size} names, but {positions} positions and {velocities} velocities; "
+                       "expected one position for each name, and one velocity for each name or "
+                       "none")
+
+
+def _usable(field: str, names: Sequence[str], values: Sequence[float],
+            used: Sequence[int]) -> list[float]:
+    """Return the values at the indices `used`; raise `Rejected` if one cannot be used."""
+    chosen = [values[k] for k in used]
+    rules.check_usable(field, [names[k] for k in used], chosen)
+    return chosen
+
+
+def _check_complete(model: Model, joints: Mapping[str, int], names: Collection[str]) -> None:
+    missing = sorted(joints.keys() - set(names), key=joints.__getitem__)
+    if missing:
+        others = [name for name in names if name not in joints and name not in model.joint_names]
+        raise Rejected(f"state: missing position of {abbreviated(missing)}" + (
+            f"; not in the model: {abbreviated(others)}" if others else ""))

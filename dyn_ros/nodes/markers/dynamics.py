@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from rclpy.parameter import Parameter
@@ -21,20 +21,12 @@ from dyn_ros.engine.kernel.types import Array
 
 from ...viewer.scene import marker_arrays, shapes
 from ...viewer.scene.marker_arrays import MarkerArrays, Screws, rows_of_joints
-from ..base.inputs import Inputs
 from ..base.markers import Draw, Look, kind
-from ..base.parameters import Parameters, Spec
+from ..base.parameters import Spec
 from ..messages.frames import rotation
 from ..robot import RobotContext, State, Terms
 
 LOCAL_WORLD_ALIGNED = dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED
-
-
-class WrenchNode(Protocol):
-    """What the markers of wrenches use of their node."""
-
-    parameters: Parameters
-    inputs: Inputs
 
 
 def torque(node: Any, robot: RobotContext, look: Look) -> Draw:
@@ -94,7 +86,7 @@ def _frame(model: Model, look: Look) -> int:
 
 def wrench_of(topics: str, timeout: str) -> Callable[[Any, RobotContext, Look], Draw]:
     """Return a `make` for the wrenches on the topics in a parameter, with a maximum age."""
-    def make(node: WrenchNode, robot: RobotContext, look: Look) -> Draw:
+    def make(node: Any, robot: RobotContext, look: Look) -> Draw:
         screws = Screws(look)
 
         def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:

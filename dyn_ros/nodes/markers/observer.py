@@ -7,7 +7,7 @@ As in base/markers.py, a kind is one function and one entry at the end of this f
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from visualization_msgs.msg import Marker
@@ -16,22 +16,9 @@ from ...viewer.scene.marker_arrays import JointArrows, MarkerArrays, Screws
 from ..base.markers import Draw, Look, kind
 from ..base.parameters import Spec
 from ..robot import RobotContext, State, Terms
-from ..robot.observation import Observation
 
 
-class EffortNode(Protocol):
-    """What the markers use of their node."""
-
-    def valid(self, robot: RobotContext, state: State) -> Observation | None: ...
-
-    def tip(self, robot: RobotContext) -> str: ...
-
-    def external_wrench(self, robot: RobotContext, state: State) -> Any: ...
-
-    def contact(self, robot: RobotContext, state: State) -> Any: ...
-
-
-def external_wrench(node: EffortNode, robot: RobotContext, look: Look) -> Draw:
+def external_wrench(node: Any, robot: RobotContext, look: Look) -> Draw:
     """The wrench at the tip that explains the external efforts."""
     screws = Screws(look)
 
@@ -45,7 +32,7 @@ def external_wrench(node: EffortNode, robot: RobotContext, look: Look) -> Draw:
     return draw
 
 
-def contact(node: EffortNode, robot: RobotContext, look: Look) -> Draw:
+def contact(node: Any, robot: RobotContext, look: Look) -> Draw:
     """The force of an isolated contact: its tip is on the line of action."""
     arrows = MarkerArrays(look, Marker.ARROW)
 
@@ -60,7 +47,7 @@ def contact(node: EffortNode, robot: RobotContext, look: Look) -> Draw:
     return draw
 
 
-def external_effort(node: EffortNode, robot: RobotContext, look: Look) -> Draw:
+def external_effort(node: Any, robot: RobotContext, look: Look) -> Draw:
     """A curved arrow about the axis of each revolute joint, a straight one for prismatic ones."""
     arrows = JointArrows(robot.model, look)
     colors = np.array([look.color, look.collision_color])

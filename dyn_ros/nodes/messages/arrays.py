@@ -11,9 +11,8 @@ import numpy as np
 
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import Matrix, Tensor3
-from dyn_ros.states.joint_states import duplicates
 
-from ...states.joint_states import Rejected, abbreviated
+from ...states.joint_states import Rejected, abbreviated, duplicates
 from ..robot import RobotContext
 
 

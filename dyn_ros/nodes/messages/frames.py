@@ -1,16 +1,24 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Frames in messages: the axes that a frame_id denotes, and the frame_id of given axes."""
+"""Frames in messages: the axes that a frame_id denotes, and wrenches that act at frames."""
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+import numpy as np
+from geometry_msgs.msg import WrenchStamped
+
+import dyn_ros
 from dyn_ros import Model, ReferenceFrame
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.frames import frame_number, frame_selector
+from dyn_ros.engine.model.inputs import finite_array
 
 from ...states.joint_states import Rejected
 from ..robot import RobotContext
+from . import conversions
 
 
 def coinciding_link(model: Model, frame: str | int) -> str:
@@ -56,3 +64,76 @@ def reference_frame_id(robot: RobotContext, frame: str | int,
 def rotation(axes: int | None, oMf: Array) -> Array:
     """Return the rotation (3, 3) from the axes of a frame, or of the world (None), to the world."""
     return np.eye(3) if axes is None else oMf[axes, :3, :3]
+
+
+# --- external wrenches
+
+
+class Wrench(NamedTuple):
+    """A wrench that acts at the origin of a frame."""
+
+    frame: int              # index of that frame
+    axes: int | None        # index of the frame in whose axes it is expressed; None: the world
+    numbers: Array          # (6,): force, moment
+    f_ext: Array | None     # (njoints, 6): the equivalent on the joints, if `axes` is `frame`
+
+
+@dataclass(frozen=True)
+class WrenchReader:
+    """Converts geometry_msgs/WrenchStamped to `Wrench`."""
+
+    frame: str      # at whose origin the wrenches act; empty: the one in their header
+    field: str      # name of the field or parameter that specifies it, for error messages
+
+    def __call__(self, robot: RobotContext, message: WrenchStamped) -> Wrench:
+        """Return the `Wrench`; raise a ValueError if it does not fit the robot."""
+        model, axes = robot.model, message.header.frame_id
+        name = self.frame or self._own_frame(robot, axes)
+        try:
+            index = model.frame_index(name)
+        except ValueError as error:
+            raise Rejected(f"{self.field if self.frame else 'header.frame_id'}: {error}") from None
+        numbers = finite_array(f"wrench on {name}", conversions.wrench_numbers(message.wrench),
+                               (6,))
+        if not self.frame or axes == self.frame:
+            return Wrench(index, index, numbers, model.external_forces({name: numbers}))
+        link = axes_link(robot, "header.frame_id", axes)
+        return Wrench(index, None if link is None else model.frame_index(link), numbers, None)
+
+    def _own_frame(self, robot: RobotContext, name: str) -> str:
+        if name not in robot.model.frame_names and name in world_names(robot):
+            raise Rejected(f"header.frame_id: {name!r:.80} is the world, which specifies axes, but "
+                           f"not where it acts; specify a frame of the robot in "
+                           f"{self.field}")
+        return name
+
+
+def external_forces(robot: RobotContext, wrenches: Sequence[Wrench], q: Array) -> Array | None:
+    """Return `f_ext` (njoints, 6), the sum of wrenches in a configuration; None without any."""
+    if not wrenches:
+        return None
+    forces = [wrench.f_ext for wrench in wrenches if wrench.f_ext is not None]
+    turned = [wrench for wrench in wrenches if wrench.f_ext is None]
+    with np.errstate(over="ignore"):        # the engine rejects infinite numbers
+        if turned:
+            oMf = dyn_ros.frame_placements(robot.model, robot.data, q)
+            forces += [_forces(robot.model, wrench, oMf) for wrench in turned]
+        return np.sum(forces, axis=0)
+
+
+def _forces(model: Model, wrench: Wrench, oMf: Array) -> Array:
+    """Return `f_ext` of a wrench that is expressed in the axes of another frame."""
+    R = oMf[wrench.frame, :3, :3].T @ rotation(wrench.axes, oMf)
+    return model.external_forces({
+        model.frame_names[wrench.frame]: (R @ wrench.numbers.reshape(2, 3, 1)).ravel()})
+
+
+def requested_forces(robot: RobotContext, request: Any, q: Array) -> Array | None:
+    """Return `f_ext` for the fields `wrenches` and `wrench_frame` of a request, or None."""
+    messages, frames = request.wrenches, request.wrench_frame
+    if len(frames) not in (0, len(messages)):
+        raise Rejected(f"wrench_frame: expected one name for each of the {len(messages)} wrenches, "
+                       f"or none, got {len(frames)}")
+    return external_forces(robot, [
+        WrenchReader(frame, "wrench_frame")(robot, message)
+        for frame, message in zip(frames or [""] * len(messages), messages)], q)

@@ -4,4 +4,4 @@
 from ...states.states import State as State
 from .context import RobotContext as RobotContext
 from .context import SettingError as SettingError
-from .terms import Terms as Terms
+from .context import Terms as Terms

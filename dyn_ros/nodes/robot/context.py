@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A robot description prepared for a node: model, data, output rows, state."""
+"""A robot description prepared for a node: model, data, output rows, state, terms."""
 from __future__ import annotations
 
 import math
@@ -13,9 +13,8 @@ import dyn_ros
 from dyn_ros import Data, Model
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.bodies import Body
-from dyn_ros.states.joint_states import joint_rows
 
-from ...states.joint_states import Rejected, abbreviated
+from ...states.joint_states import Rejected, abbreviated, joint_rows
 from ...states.messages import MessageCollector
 from ...states.states import State
 
@@ -39,10 +38,30 @@ class UnknownPosition(SettingError):
         self.names = names
 
 
+class Terms:
+    """The declared results of `dyn_ros.all_terms`, as attributes: arrays of `Data`.
+
+    Those that depend on the velocity are of a robot at rest if `State.v` is None. Reading another
+    attribute is an AttributeError, which names it and the declared ones.
+    """
+
+    def __init__(self, data: Data, names: Iterable[str]) -> None:
+        self._data, self._names = data, frozenset(names)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._names:
+            value = getattr(self._data, name)
+            setattr(self, name, value)      # an array that stays: found here from now on
+            return value
+        raise AttributeError(
+            f"the term {name!r} is not declared: add it to the `reads` of the output, which "
+            f"declares {', '.join(sorted(self._names)) or 'none'}")
+
+
 class RobotContext:
     """Everything derived from one robot description; each description has its own context.
 
-    `values` are the node's parameters (see `base.specs`); `notify(text)` is called when the
+    `values` are the node's parameters, `base.parameters.SPECS`; `notify(text)` is called when the
     collected state is discarded. `payloads` has the arguments of `Model.set_payload` by name, and
     is passed from the context of one description to that of the next; `positions` are those of
     joints by name, for joints that are locked where they stand; `standing` has those of the joints

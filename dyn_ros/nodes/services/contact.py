@@ -3,20 +3,107 @@
 """The services of dynamics_node with contacts, and in the operational space."""
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from geometry_msgs.msg import Pose
+from std_msgs.msg import Header
 
 import dyn_ros
-from dyn_ros import ContactForces
+from dyn_ros import Contact, ContactForces, ReferenceFrame
+from dyn_ros.engine.algorithms.contacts.packed import MAX_CONTACTS
+from dyn_ros.engine.kernel.types import Array
+from dyn_ros.engine.model.frames import frame_number
+from dyn_ros.engine.spatial import SE3
+from dyn_ros.msg import Contact as ContactMessage
+from dyn_ros.msg import ContactForce
 from dyn_ros.srv import GetContactDynamics, GetImpulse, GetOperationalSpace
 
+from ...states.joint_states import QUATERNION_TOLERANCE, Rejected, duplicates
 from ..base.service import Service
-from ..messages import arrays
-from ..messages.contacts import contact_forces, requested_contacts
-from ..messages.frames import reference_frame_id
-from ..messages.wrenches import requested_forces
+from ..messages import arrays, conversions
+from ..messages.frames import reference_frame_id, requested_forces
 from ..robot import RobotContext, State
+
+
+class _Place(NamedTuple):
+    """Where the force of a contact acts, and the axes of its numbers."""
+
+    frame_id: str
+    point: Array            # in these axes
+    turn: Array             # (3, 3): from the axes of the engine's numbers to these
+
+
+def requested_contacts(messages: Sequence[ContactMessage]) -> list[Contact]:
+    """Return the contacts of a request; an error names the contact and its field."""
+    if len(messages) > MAX_CONTACTS:
+        raise Rejected(f"contacts: expected at most {MAX_CONTACTS}, got {len(messages)}")
+    contacts = [_contact(index, message) for index, message in enumerate(messages)]
+    repeated = duplicates(str(contact.name) for contact in contacts)
+    if repeated:
+        raise Rejected(f"contacts: several are named {repeated[0]!r:.80}; set the field name of "
+                       "each")
+    return contacts
+
+
+def _contact(index: int, message: ContactMessage) -> Contact:
+    name = message.name or message.frame
+    try:
+        return Contact(
+            message.frame, message.dimension, message.reference_frame, message.other or None,
+            _placement("placement", message.placement),
+            _placement("other_placement", message.other_placement), message.kp, message.kd,
+            name=name)
+    except ValueError as error:
+        raise Rejected(f"contacts[{index}] ({name!r:.80}): {error}") from None
+
+
+def _placement(field: str, pose: Pose) -> SE3:
+    *_, qx, qy, qz, qw = numbers = conversions.pose_numbers(pose)
+    norm = math.hypot(qx, qy, qz, qw)
+    if not all(map(math.isfinite, numbers)):
+        raise Rejected(f"{field}: expected finite numbers, got {numbers}")
+    if abs(norm - 1.0) > QUATERNION_TOLERANCE:
+        raise Rejected(f"{field}: the norm of its quaternion is {norm:g}, expected 1")
+    return SE3.from_quaternion(np.array([qx, qy, qz, qw]) / norm, numbers[:3])
+
+
+def contact_forces(robot: RobotContext, contacts: Iterable[Contact], forces: ContactForces,
+                   q: Array, header: Header) -> list[ContactForce]:
+    """Return the messages, with the stamp of a header, of the forces or impulses of contacts."""
+    oMf = dyn_ros.frame_placements(robot.model, robot.data, q)
+    return [_message(_place(robot, contact, oMf), contact, forces[str(contact.name)], header)
+            for contact in contacts]
+
+
+def _place(robot: RobotContext, contact: Contact, oMf: Array) -> _Place:
+    """Return the place of a force; c1 is no frame of the robot, so LOCAL becomes its link."""
+    frame_id = reference_frame_id(robot, contact.frame, contact.reference_frame)
+    X = contact.placement.as_homogeneous()
+    if contact.reference_frame == ReferenceFrame.LOCAL:
+        return _Place(frame_id, X[:3, 3], X[:3, :3])
+    if contact.reference_frame == ReferenceFrame.WORLD and contact.dimension == 6:
+        return _Place(frame_id, np.zeros(3), np.eye(3))
+    frame = frame_number(robot.model, contact.frame)
+    return _Place(frame_id, (oMf[frame] @ X)[:3, 3], np.eye(3))
+
+
+def _message(place: _Place, contact: Contact, force: Array, header: Header) -> ContactForce:
+    message = ContactForce(name=str(contact.name), active=True)
+    message.header.stamp, message.header.frame_id = header.stamp, place.frame_id
+    values = place.turn @ force.reshape(-1, 3, 1)
+    if not (np.isfinite(values).all() and np.isfinite(place.point).all()):
+        raise Rejected(f"the result is not finite: the force of contact {contact.name!r:.80}; "
+                       "the numbers in the request or in the state are too large to compute with")
+    conversions.set_vector(message.point, *place.point.tolist())
+    for part, vector in zip((message.wrench.force, message.wrench.torque), values[..., 0]):
+        conversions.set_vector(part, *vector.tolist())
+    return message
+
+
+# --- services
 
 
 def get_contact_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:

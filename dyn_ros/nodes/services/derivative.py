@@ -15,8 +15,7 @@ from dyn_ros.engine.kernel.types import Array
 from ..base.parameters import Spec
 from ..base.service import Service
 from ..messages import arrays
-from ..messages.frames import reference_frame_id
-from ..messages.wrenches import requested_forces
+from ..messages.frames import reference_frame_id, requested_forces
 from ..robot import RobotContext, State
 
 SPEC = Spec("derivatives", True,

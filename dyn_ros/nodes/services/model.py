@@ -1,21 +1,24 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The service of dynamics_node that describes the robot."""
+"""The services that describe the robot and attach payloads to it."""
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from typing import Any
 
-from dyn_ros import Model
+from dyn_ros import Model, srv
 from dyn_ros.engine.model.urdf.tree import Joint
 from dyn_ros.msg import FrameModel, JointModel, LinkModel, Payload
 
+from ...states.joint_states import Rejected
+from ..base.service import Service
 from ..messages import conversions
 from ..messages.constraints import moved_links
 from ..messages.frames import coinciding_link
 from ..robot import RobotContext
 
+NAME_LENGTH = 256       # a payload's name is part of every diagnostics message
 KINDS = {"body": "link", "joint": "joint", "fixed_joint": "fixed_joint"}
 
 
@@ -94,3 +97,36 @@ def _payload(name: str, applied: bool, frame: str, mass: float, com: Sequence[fl
 
 def _joint_name(model: Model, joint: int) -> str:
     return model.joint_names[joint] if joint >= 0 else ""
+
+
+# --- payloads
+
+
+def set_payload(robot: RobotContext, request: Any, response: Any) -> None:
+    """Attach a body to a link until it is cleared or the node exits."""
+    if not 0 < len(request.name) <= NAME_LENGTH:
+        raise Rejected(f"name: expected 1 to {NAME_LENGTH} characters, got {len(request.name)}")
+    body, com = request.inertia.inertia, request.inertia.inertia.com
+    robot.set_payload(
+        request.name, request.inertia.header.frame_id, body.m, [com.x, com.y, com.z],
+        [[body.ixx, body.ixy, body.ixz], [body.ixy, body.iyy, body.iyz],
+         [body.ixz, body.iyz, body.izz]])
+    _report_payloads(robot, response)
+
+
+def clear_payload(robot: RobotContext, request: Any, response: Any) -> None:
+    """Remove one payload, or all."""
+    robot.clear_payload(request.name or None)
+    _report_payloads(robot, response)
+
+
+def _report_payloads(robot: RobotContext, response: Any) -> None:
+    response.payloads = list(robot.payloads)
+    response.total_mass = robot.model.total_mass
+
+
+SERVICES = (
+    Service("~/get_model", srv.GetModel, get_model),
+    Service("~/set_payload", srv.SetPayload, set_payload),
+    Service("~/clear_payload", srv.ClearPayload, clear_payload),
+)

@@ -7,7 +7,7 @@ import copy
 import itertools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rclpy.parameter import Parameter
@@ -21,13 +21,13 @@ from dyn_ros.observer.thresholds import CalibratedThresholds
 from dyn_ros.srv import CalibrateThresholds, EstimateEffortDelay, EstimatePayload, Tare
 
 from ...states.joint_states import Rejected, abbreviated
-from ..base.parameters import Parameters, Spec
+from ..base.parameters import Spec
 from ..base.service import Pending, Service
 from ..messages import arrays, conversions
 from ..robot import RobotContext
 from . import weighing
-from .dynamics import NAME_LENGTH
 from .listening import Listening, Record, Recorder, Task, listening_time
+from .model import NAME_LENGTH
 
 if TYPE_CHECKING:           # takes time to import and is used by few
     from dyn_ros import PayloadEstimate
@@ -51,29 +51,10 @@ LONGEST_MOVE = 60.0     # of a motion between two requests that is recorded [s]
 _LEAST_NOISE = 1e-6     # N m, N
 
 
-class ObserverNode(Protocol):
-    """What the services use of their node."""
-
-    parameters: Parameters
-
-    @property
-    def tare(self) -> Array: ...
-
-    def set_tare(self, robot: RobotContext, offset: Array) -> None: ...
-
-    def tip(self, robot: RobotContext) -> str: ...
-
-    def faults(self) -> Sequence[str]: ...
-
-    def steady_time(self) -> float: ...
-
-    def set_parameters_atomically(self, parameter_list: list[Parameter]) -> Any: ...
-
-
 class Requests:
     """The services of a node that listen; at most one request listens at a time."""
 
-    def __init__(self, node: ObserverNode) -> None:
+    def __init__(self, node: Any) -> None:
         self._node = node
         self.listening = Listening()
         self._poses: list[weighing.Measured] = []       # what ~/estimate_payload has measured

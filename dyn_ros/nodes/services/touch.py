@@ -3,8 +3,7 @@
 """Services that the viewer's page calls: weigh a payload; load and hold a simulated robot."""
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from std_srvs.srv import SetBool
 
@@ -19,25 +18,13 @@ if TYPE_CHECKING:           # needs the extra `viewer`
 PAYLOAD_NAME, ESTIMATED = "weight", "estimated"
 
 
-class PageNode(Protocol):
-    """What the services use of their node."""
-
-    def shows(self, touch: Touch) -> bool: ...
-
-    def guard(self, what: str, call: Callable[..., object], *given: Any) -> None: ...
-
-    def create_client(self, srv_type: Any, srv_name: str) -> Any: ...
-
-    def destroy_client(self, client: Any) -> bool: ...
-
-
 class TouchServices:
     """The services of the observer and of a simulated robot.
 
     The node `simulated`, unless empty, has the services set_payload, clear_payload and hold.
     """
 
-    def __init__(self, node: PageNode, simulated: str) -> None:
+    def __init__(self, node: Any, simulated: str) -> None:
         self._node = node
         self._estimate = node.create_client(EstimatePayload, "observer/estimate_payload")
         self._forget = node.create_client(ClearPayload, "observer/clear_payload")

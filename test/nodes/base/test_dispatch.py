@@ -22,10 +22,9 @@ from dyn_ros.engine.algorithms.all_terms import Terms as AllTerms
 from dyn_ros.msg import JointSpaceDynamics
 from dyn_ros.nodes.base.command import Command
 from dyn_ros.nodes.base.dispatch import Dispatch, Output, process_state
-from dyn_ros.nodes.base.specs import SPECS
+from dyn_ros.nodes.base.parameters import SPECS
 from dyn_ros.nodes.dynamics_node import OUTPUTS, DynamicsNode
-from dyn_ros.nodes.robot.context import RobotContext
-from dyn_ros.nodes.robot.terms import Terms
+from dyn_ros.nodes.robot.context import RobotContext, Terms
 from dyn_ros.states.rate_limiter import StampLimiter
 from dyn_ros.states.states import State
 

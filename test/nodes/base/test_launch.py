@@ -149,7 +149,7 @@ def test_a_missing_description_ends_the_launch(tmp_path, file, argument):
     (None, "", True), ("gui", "true", True), ("gui", "1", True), ("gui", "false", False),
     ("gui", None, False), ("gui", "", False), ("gui", "robot.urdf", True)])
 def test_a_missing_package_is_named_with_a_remedy(monkeypatch, argument, value, required):
-    from dyn_ros.nodes.base.launch_checks import LaunchError, require_package
+    from dyn_ros.nodes.base.launch_file import LaunchError, require_package
     from launch import LaunchContext
     monkeypatch.setenv("ROS_DISTRO", "jazzy")
     context = LaunchContext()
@@ -166,7 +166,7 @@ def test_a_missing_package_is_named_with_a_remedy(monkeypatch, argument, value, 
 
 
 def test_a_missing_module_is_named_with_a_remedy():
-    from dyn_ros.nodes.base.launch_checks import LaunchError, require_module
+    from dyn_ros.nodes.base.launch_file import LaunchError, require_module
     from launch import LaunchContext
     require_module("numpy", "pip install numpy").execute(LaunchContext())
     with pytest.raises(LaunchError, match=r"no_such_module is not installed: pip install it$"):

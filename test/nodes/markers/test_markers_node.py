@@ -23,12 +23,11 @@ from visualization_msgs.msg import Marker, MarkerArray
 import dyn_ros
 from dyn_ros.msg import CentroidalState, ConstrainedDynamics
 from dyn_ros.nodes.base import markers as kinds_of
-from dyn_ros.nodes.base.specs import SPECS
+from dyn_ros.nodes.base.parameters import SPECS
 from dyn_ros.nodes.markers import centroidal as centroidal_markers
 from dyn_ros.nodes.markers import dynamics as dynamics_markers
 from dyn_ros.nodes.markers import vereshchagin as vereshchagin_markers
-from dyn_ros.nodes.robot.context import RobotContext
-from dyn_ros.nodes.robot.terms import Terms
+from dyn_ros.nodes.robot.context import RobotContext, Terms
 from dyn_ros.nodes.vereshchagin_node import VereshchaginNode
 from dyn_ros.srv import SetPayload
 from dyn_ros.states.states import State

@@ -11,7 +11,6 @@ pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make
 
 from dyn_ros.nodes import centroidal_node, dynamics_node, observer_node, vereshchagin_node
 from dyn_ros.nodes.markers import centroidal as centroidal_markers
-from dyn_ros.nodes.markers import contact as contact_markers
 from dyn_ros.nodes.markers import dynamics as dynamics_markers
 from dyn_ros.nodes.markers import observer as observer_markers
 from dyn_ros.nodes.markers import vereshchagin as vereshchagin_markers
@@ -79,7 +78,7 @@ def test_each_node_with_markers_is_shown():
 def test_each_kind_is_documented_on_the_page_of_markers():
     page = (Path(__file__).parents[3] / "docs" / "markers.md").read_text()
     for kinds in (dynamics_markers.DYNAMICS, centroidal_markers.CENTROIDAL,
-                  contact_markers.CONTACT, vereshchagin_markers.VERESHCHAGIN,
+                  centroidal_markers.CONTACT, vereshchagin_markers.VERESHCHAGIN,
                   observer_markers.OBSERVER):
         assert [kind.name for kind in kinds if f"`{kind.name}`" not in page] == []
 

@@ -17,7 +17,7 @@ from sensor_msgs.msg import JointState
 
 from dyn_ros.cdr.reader import MAX_LAYOUTS
 from dyn_ros.cdr.template import Template
-from dyn_ros.nodes.messages.joint_states import joint_state_reader
+from dyn_ros.nodes.messages.serialized import joint_state_reader
 
 
 @pytest.fixture

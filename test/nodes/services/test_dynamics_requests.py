@@ -17,8 +17,8 @@ from geometry_msgs.msg import InertiaStamped, Pose
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from dyn_ros.msg import RobotState
+from dyn_ros.nodes.base.service import requested_state
 from dyn_ros.nodes.messages import conversions
-from dyn_ros.nodes.messages.requested_state import requested_state
 from service_stub import SERVICES, feed, matrix, node, state_message
 
 ROBOTS = pytest.mark.parametrize("robot, root_joint", [

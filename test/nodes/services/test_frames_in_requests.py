@@ -20,8 +20,7 @@ from dyn_ros.nodes.messages.constraints import (
     from_preset,
     solve,
 )
-from dyn_ros.nodes.messages.frames import axes_link, coinciding_link
-from dyn_ros.nodes.messages.wrenches import WrenchReader, external_forces
+from dyn_ros.nodes.messages.frames import WrenchReader, axes_link, coinciding_link, external_forces
 from service_stub import matrix, node, state_message
 
 NUMBERS = np.array([1.0, -2.0, 3.0, 0.5, 0.25, -0.75])

@@ -37,8 +37,7 @@ def lab(color):
 def published():
     """Families of the nodes, with the default of their color."""
     pytest.importorskip("rclpy", reason="no ROS: run `make test`")
-    from dyn_ros.nodes.markers.centroidal import CENTROIDAL
-    from dyn_ros.nodes.markers.contact import CONTACT
+    from dyn_ros.nodes.markers.centroidal import CENTROIDAL, CONTACT
     from dyn_ros.nodes.markers.dynamics import DYNAMICS
     from dyn_ros.nodes.markers.observer import OBSERVER
     from dyn_ros.nodes.markers.vereshchagin import VERESHCHAGIN

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dyn_ros
-from dyn_ros.nodes.robot.contact_average import ContactAverage
+from dyn_ros.nodes.robot.observation import ContactAverage
 
 from ..conftest import ARM7
 
