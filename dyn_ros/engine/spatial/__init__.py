@@ -1,10 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Number types, spatial algebra for kernels, and the public value types."""
-from .derivative import TransformDerivative
+from .derivative import TransformDerivative, TransformSecondDerivative
 from .inertia import ArticulatedBodyInertia, Inertia
 from .se3 import SE3
-from .second_derivative import TransformSecondDerivative
 from .vectors import Force, Motion
 
 __all__ = ["SE3", "ArticulatedBodyInertia", "Force", "Inertia", "Motion", "TransformDerivative",

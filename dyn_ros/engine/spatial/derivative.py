@@ -14,8 +14,8 @@ import numpy as np
 from ..kernel.plain import algebra as al
 from ..kernel.types import Array, ArrayLike
 from .inertia import ArticulatedBodyInertia, Inertia
-from .se3 import SE3
-from .value import ZERO, Value, blocks, flat, frozen, numbers, require, scalar
+from .se3 import SE3, Homogeneous
+from .value import ZERO, Linear, blocks, flat, numbers, require
 from .vectors import Force, Motion
 
 D = TypeVar("D", bound="Derivative")
@@ -42,15 +42,32 @@ def _times(factor, D):
     return al.SE3(*(tuple(factor * x for x in part) for part in D))
 
 
-def _placement(X, name="X"):
-    return require(name, X, SE3)._tuple
+def _placement(X):
+    return require("X", X, SE3)._tuple
 
 
-class Derivative(Value):
+def _rate(dX, name="dX"):
+    return require(name, dX, TransformDerivative)._tuple
+
+
+def _inertia(other):
+    if not isinstance(other, (ArticulatedBodyInertia, Inertia)):
+        raise TypeError("other: expected Motion, Force, ArticulatedBodyInertia or Inertia, got "
+                        f"{type(other).__name__}")
+    return np.asarray(other)
+
+
+def _cross_rotation(p, R):
+    """[p] R as an array."""
+    return np.array(al.product(al.skew(p), R))
+
+
+class Derivative(Homogeneous, Linear):
     """The derivative of a placement's homogeneous matrix: twelve numbers and a row of zeros."""
 
     __slots__ = ()
-    _shown = ("rotation", "translation")
+    _corner = 0.0
+    _add, _scale = staticmethod(_total), staticmethod(_times)
 
     def __init__(self, rotation: ArrayLike, translation: ArrayLike) -> None:
         self._set(al.SE3(flat("rotation", rotation, (3, 3)),
@@ -63,85 +80,27 @@ class Derivative(Value):
 
     @classmethod
     def from_homogeneous(cls: type[D], matrix: ArrayLike) -> D:
-        """Create from a 4 x 4 matrix, whose last row must be zeros.
-
-        Parameters
-        ----------
-        matrix : (4, 4) array_like
-
-        Raises
-        ------
-        ValueError
-            Wrong shape, a number that is not finite, or a last row other than zeros.
-        """
+        """Create from a (4, 4) array_like; a ValueError if its last row is not zeros."""
         H = numbers("matrix", matrix, (4, 4))
         if H[3].any():
             raise ValueError(f"matrix: expected a last row of zeros, got {H[3]}")
         return cls(H[:3, :3], H[:3, 3])
 
-    @property
-    def rotation(self) -> Array:
-        """(3, 3) ndarray, read-only: derivative of the rotation matrix."""
-        return frozen(self._tuple.rotation, (3, 3))
-
-    @property
-    def translation(self) -> Array:
-        """(3,) ndarray, read-only: derivative of the translation."""
-        return frozen(self._tuple.translation, 3)
-
-    def as_homogeneous(self) -> Array:
-        """(4, 4) ndarray: derivative of the homogeneous matrix, as returned by ``np.asarray``.
-
-        The last row is zeros, as in iDynTree, whose documentation shows a 1 there.
-        """
-        H = np.zeros((4, 4))
-        H[:3, :3], H[:3, 3] = self.rotation, self.translation
-        return H
-
-    _numbers = as_homogeneous
-
     def _placed(self, X):
         return self._of(_after(X, self._tuple))
-
-    def __add__(self: D, other: D) -> D:
-        if type(other) is not type(self):
-            return NotImplemented
-        return self._of(_total(self._tuple, other._tuple))
-
-    def __sub__(self: D, other: D) -> D:
-        if type(other) is not type(self):
-            return NotImplemented
-        return self + -other
-
-    def __neg__(self: D) -> D:
-        return self._of(_times(-1.0, self._tuple))
 
     def __mul__(self: D, other: SE3 | float) -> D:
         if isinstance(other, SE3):
             return self._of(al.compose(self._tuple, other._tuple))
-        factor = scalar(other)
-        if factor is None:
-            return NotImplemented
-        return self._of(_times(factor, self._tuple))
+        return self.__rmul__(other)
 
-    def __rmul__(self: D, factor: float) -> D:
-        number = scalar(factor)
-        if number is None:
-            return NotImplemented
-        return self._of(_times(number, self._tuple))
+    def _adjoint(self, moment):
+        R = self._tuple.rotation
+        return blocks(R, moment, ZERO, R)
 
-
-def _adjoint(D, moment):
-    return blocks(D.rotation, moment, ZERO, D.rotation)
-
-
-def _adjoint_wrench(D, moment):
-    return blocks(D.rotation, ZERO, moment, D.rotation)
-
-
-def _cross_rotation(p, R):
-    """[p] R as an array."""
-    return np.array(al.product(al.skew(p), R))
+    def _adjoint_wrench(self, moment):
+        R = self._tuple.rotation
+        return blocks(R, ZERO, moment, R)
 
 
 class TransformDerivative(Derivative):
@@ -165,7 +124,8 @@ class TransformDerivative(Derivative):
     -----
     ``dX * Y`` is the derivative of X Y with Y constant, ``Y * dX`` that of Y X;
     ``dX + dZ``, ``dX - dZ``, ``-dX`` and ``2 * dX`` are linear combinations;
-    ``np.asarray(dX)`` is the 4 x 4 matrix.
+    ``np.asarray(dX)`` is the 4 x 4 matrix. Its last row is zeros, as in iDynTree, whose
+    documentation shows a 1 there.
 
     Examples
     --------
@@ -179,25 +139,17 @@ class TransformDerivative(Derivative):
 
     @classmethod
     def from_body_twist(cls, X: SE3, twist: Motion) -> TransformDerivative:
-        """Create from the velocity of b expressed in b: X [v].
+        """X [v], from the velocity of b relative to a.
 
-        Parameters
-        ----------
-        X : SE3
-        twist : Motion
-            Velocity of b relative to a, expressed in b, at b's origin (LOCAL in Pinocchio).
+        It is expressed in b, at b's origin (LOCAL in Pinocchio).
         """
         return cls._of(_after(_placement(X), _hat(twist)))
 
     @classmethod
     def from_world_twist(cls, X: SE3, twist: Motion) -> TransformDerivative:
-        """Create from the velocity of b expressed in a: [v] X.
+        """[v] X, from the velocity of b relative to a.
 
-        Parameters
-        ----------
-        X : SE3
-        twist : Motion
-            Velocity of b relative to a, expressed in a, at a's origin (WORLD in Pinocchio).
+        It is expressed in a, at a's origin (WORLD in Pinocchio).
         """
         return cls._of(al.compose(_hat(twist), _placement(X)))
 
@@ -214,22 +166,15 @@ class TransformDerivative(Derivative):
         return _cross_rotation(dp, R) + _cross_rotation(p, dR)
 
     def as_adjoint(self, X: SE3) -> Array:
-        """Derivative of ``X.as_adjoint()``: [dR, [dp] R + [p] dR; 0, dR].
-
-        Returns
-        -------
-        (6, 6) ndarray
-        """
-        return _adjoint(self._tuple, self._moment(X))
+        """(6, 6) ndarray: derivative of ``X.as_adjoint()``, [dR, [dp] R + [p] dR; 0, dR]."""
+        return self._adjoint(self._moment(X))
 
     def as_adjoint_wrench(self, X: SE3) -> Array:
-        """Derivative of ``X.as_adjoint_wrench()``: [dR, 0; [dp] R + [p] dR, dR].
+        """(6, 6) ndarray: derivative of ``X.as_adjoint_wrench()``.
 
-        Returns
-        -------
-        (6, 6) ndarray
+        [dR, 0; [dp] R + [p] dR, dR]
         """
-        return _adjoint_wrench(self._tuple, self._moment(X))
+        return self._adjoint_wrench(self._moment(X))
 
     def derivative_of_inverse(self, X: SE3) -> TransformDerivative:
         """Derivative of X^-1: -X^-1 dX X^-1.
@@ -271,12 +216,119 @@ class TransformDerivative(Derivative):
         return ArticulatedBodyInertia(half + half.T)
 
 
-def _rate(dX, name="dX"):
-    return require(name, dX, TransformDerivative)._tuple
+class TransformSecondDerivative(Derivative):
+    """The second derivative of a placement X of b in a, with respect to time or any variable.
 
+    Parameters
+    ----------
+    rotation : (3, 3) array_like
+        Second derivative of X's rotation matrix [1/s2].
+    translation : (3,) array_like
+        Second derivative of X's translation [m/s2].
 
-def _inertia(other):
-    if not isinstance(other, (ArticulatedBodyInertia, Inertia)):
-        raise TypeError("other: expected Motion, Force, ArticulatedBodyInertia or Inertia, got "
-                        f"{type(other).__name__}")
-    return np.asarray(other)
+    Raises
+    ------
+    ValueError
+        Wrong shape, or a number that is not finite.
+
+    Notes
+    -----
+    ``ddX * Y`` is the second derivative of X Y with Y constant, ``Y * ddX`` that of Y X; sums
+    and multiples are as for a TransformDerivative.
+
+    Examples
+    --------
+    A point that circles with 2 rad/s accelerates toward the center:
+
+    >>> X, twist = dyn_ros.SE3.identity(), dyn_ros.Motion(np.zeros(3), [0.0, 0.0, 2.0])
+    >>> ddX = dyn_ros.TransformSecondDerivative.from_body_twist(
+    ...     X, twist, dyn_ros.Motion(np.zeros(6)))
+    >>> (ddX.rotation @ [1.0, 0.0, 0.0]).tolist()
+    [-4.0, 0.0, 0.0]
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def from_body_twist(cls, X: SE3, twist: Motion,
+                        acceleration: Motion) -> TransformSecondDerivative:
+        """X ([v] [v] + [a]), from the spatial velocity and acceleration of b relative to a.
+
+        They are expressed in b, at b's origin (LOCAL in Pinocchio).
+        """
+        v = _hat(twist)
+        return cls._of(_after(_placement(X), _total(_after(v, v), _hat(acceleration))))
+
+    @classmethod
+    def from_world_twist(cls, X: SE3, twist: Motion,
+                         acceleration: Motion) -> TransformSecondDerivative:
+        """([v] [v] + [a]) X, from the spatial velocity and acceleration of b relative to a.
+
+        They are expressed in a, at a's origin (WORLD in Pinocchio).
+        """
+        v = _hat(twist)
+        return cls._of(al.compose(_total(_after(v, v), _hat(acceleration)), _placement(X)))
+
+    @classmethod
+    def of_composition(cls, X: SE3, dX: TransformDerivative, ddX: TransformSecondDerivative,
+                       Y: SE3, dY: TransformDerivative,
+                       ddY: TransformSecondDerivative) -> TransformSecondDerivative:
+        """The second derivative of X Y if both vary: ddX Y + 2 dX dY + X ddY."""
+        mixed = cls._of(_after(_rate(dX, "dX"), _rate(dY, "dY")))
+        return require("ddX", ddX, cls) * require("Y", Y, SE3) + 2.0 * mixed + require(
+            "X", X, SE3) * require("ddY", ddY, cls)
+
+    def _moment(self, X, dX):
+        """[ddp] R + 2 [dp] dR + [p] ddR."""
+        (R, p), (dR, dp), (ddR, ddp) = _placement(X), _rate(dX), self._tuple
+        return (_cross_rotation(ddp, R) + 2.0 * _cross_rotation(dp, dR)
+                + _cross_rotation(p, ddR))
+
+    def as_adjoint(self, X: SE3, dX: TransformDerivative) -> Array:
+        """(6, 6) ndarray: second derivative of ``X.as_adjoint()``.
+
+        [ddR, [ddp] R + 2 [dp] dR + [p] ddR; 0, ddR]
+        """
+        return self._adjoint(self._moment(X, dX))
+
+    def as_adjoint_wrench(self, X: SE3, dX: TransformDerivative) -> Array:
+        """(6, 6) ndarray: second derivative of ``X.as_adjoint_wrench()``.
+
+        [ddR, 0; [ddp] R + 2 [dp] dR + [p] ddR, ddR]
+        """
+        return self._adjoint_wrench(self._moment(X, dX))
+
+    def derivative_of_inverse(self, X: SE3,
+                              dX: TransformDerivative) -> TransformSecondDerivative:
+        """Second derivative of X^-1: 2 X^-1 dX X^-1 dX X^-1 - X^-1 ddX X^-1."""
+        inverse, D = al.inverse(_placement(X)), _rate(dX)
+        twice = _after(D, _after(inverse, D))
+        inner = _total(_times(2.0, twice), _times(-1.0, self._tuple))
+        return self._of(_after(inverse, al.compose(inner, inverse)))
+
+    @overload
+    def transform(self, X: SE3, dX: TransformDerivative, other: Motion) -> Motion: ...
+
+    @overload
+    def transform(self, X: SE3, dX: TransformDerivative, other: Force) -> Force: ...
+
+    @overload
+    def transform(self, X: SE3, dX: TransformDerivative,
+                  other: ArticulatedBodyInertia | Inertia) -> ArticulatedBodyInertia: ...
+
+    def transform(self, X: SE3, dX: TransformDerivative, other: Transformed) -> Transformed:
+        """Second derivative of ``X.act(other)``, with ``other`` constant in b.
+
+        Returns
+        -------
+        Motion, Force or ArticulatedBodyInertia
+            As for a TransformDerivative; for an inertia I,
+            ddXw I Xw' + 2 dXw I dXw' + Xw I ddXw'.
+        """
+        if isinstance(other, Motion):
+            return Motion(self.as_adjoint(X, dX) @ np.asarray(other))
+        wrench = self.as_adjoint_wrench(X, dX)
+        if isinstance(other, Force):
+            return Force(wrench @ np.asarray(other))
+        half, rate = wrench @ _inertia(other) @ X.as_adjoint_wrench().T, dX.as_adjoint_wrench(X)
+        return ArticulatedBodyInertia(half + half.T + 2.0 * rate @ _inertia(other) @ rate.T)

@@ -109,43 +109,19 @@ class Inertia(Value):
 
     @classmethod
     def from_box(cls, mass: float, size: ArrayLike) -> Inertia:
-        """A solid box about its center.
-
-        Parameters
-        ----------
-        mass : float
-            [kg]
-        size : (3,) array_like
-            Edges along x, y and z [m].
-        """
+        """A solid box about its center: mass [kg]; edges along x, y and z, (3,) array_like [m]."""
         x, y, z = (_positive("size", edge) for edge in flat("size", size, (3,)))
         return cls._solid(mass, (y * y + z * z) / 12, (x * x + z * z) / 12, (x * x + y * y) / 12)
 
     @classmethod
     def from_sphere(cls, mass: float, radius: float) -> Inertia:
-        """A solid sphere about its center.
-
-        Parameters
-        ----------
-        mass : float
-            [kg]
-        radius : float
-            [m]
-        """
+        """A solid sphere about its center: mass [kg], radius [m]."""
         moment = 0.4 * _positive("radius", radius) ** 2
         return cls._solid(mass, moment, moment, moment)
 
     @classmethod
     def from_cylinder(cls, mass: float, radius: float, length: float) -> Inertia:
-        """A solid cylinder about its center, its axis along z.
-
-        Parameters
-        ----------
-        mass : float
-            [kg]
-        radius, length : float
-            [m]
-        """
+        """A solid cylinder about its center, its axis along z: mass [kg], radius, length [m]."""
         r, h = _positive("radius", radius), _positive("length", length)
         across = (3.0 * r * r + h * h) / 12
         return cls._solid(mass, across, across, 0.5 * r * r)
@@ -215,14 +191,10 @@ class Inertia(Value):
         return self.vxi(v) - self.ivx(v)
 
     def pseudo_inertia(self) -> Array:
-        """Second moments of the mass about the origin, [integral of r r' dm, m c; m c', m].
+        """(4, 4) ndarray: second moments of the mass about the origin [kg m2, kg m, kg].
 
-        Positive definite for every body that is not planar; Wensing, Kim and Slotine (2018).
-
-        Returns
-        -------
-        (4, 4) ndarray
-            [kg m2, kg m, kg]
+        [integral of r r' dm, m c; m c', m], positive definite for every body that is not planar;
+        Wensing, Kim and Slotine (2018).
         """
         m, h, S = self._about(_ORIGIN)
         P = np.empty((4, 4))
@@ -233,18 +205,13 @@ class Inertia(Value):
         return P
 
     def inconsistencies(self) -> tuple[str, ...]:
-        """Return the reasons why the inertia is not physical.
+        """Return the reasons why the inertia is not physical: one text each, or ().
 
         The mass must be positive, the rotational inertia about the center of mass positive
         definite, and none of its principal moments larger than the sum of the other two
         (equality holds for a flat plate; a rounding error of 1e-9 of the largest moment is
         tolerated). These conditions are necessary and sufficient for a nonnegative mass density
         with this inertia to exist.
-
-        Returns
-        -------
-        tuple of str
-            One text per reason; empty if the inertia is physical.
         """
         reasons = []
         if self.mass <= 0.0:

@@ -3,7 +3,7 @@
 """The value type for placements."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, ClassVar, TypeVar, overload
 
 import numpy as np
 
@@ -38,7 +38,33 @@ def _rotation(value):
     return tuple(R.ravel().tolist())
 
 
-class SE3(Value):
+class Homogeneous(Value):
+    """A 4 x 4 matrix with a constant last row: that of a placement, or its derivative."""
+
+    __slots__ = ()
+    _shown = ("rotation", "translation")
+    _corner: ClassVar[float]             # the last number of the last row, after zeros
+
+    @property
+    def rotation(self) -> Array:
+        """(3, 3) ndarray, read-only: the rotation matrix, or its derivative."""
+        return frozen(self._tuple.rotation, (3, 3))
+
+    @property
+    def translation(self) -> Array:
+        """(3,) ndarray, read-only: the translation [m], or its derivative."""
+        return frozen(self._tuple.translation, 3)
+
+    def as_homogeneous(self) -> Array:
+        """(4, 4) ndarray, as returned by ``np.asarray``: [R p; 0 1], or its derivative."""
+        H = np.zeros((4, 4))
+        H[:3, :3], H[:3, 3], H[3, 3] = self.rotation, self.translation, self._corner
+        return H
+
+    _numbers = as_homogeneous
+
+
+class SE3(Homogeneous):
     """The placement of a frame in another one: a rotation and a translation.
 
     It transforms from the placed frame to the other one: ``X * y`` or ``X.act(y)`` for points,
@@ -70,7 +96,7 @@ class SE3(Value):
     """
 
     __slots__ = ()
-    _shown = ("rotation", "translation")
+    _corner = 1.0
 
     def __init__(self, rotation: ArrayLike | Rotation,
                  translation: ArrayLike = (0.0, 0.0, 0.0)) -> None:
@@ -131,69 +157,32 @@ class SE3(Value):
         ----------
         motion : Motion or (6,) array_like
             Twist expressed in the moving frame [m, rad].
-
-        Returns
-        -------
-        SE3
         """
         p, q = lie.se3_exp(numbers("motion", motion, (6,)))
         return cls._of(al.SE3(al.quaternion_rotation(*q.tolist()), tuple(p.tolist())))
 
     @staticmethod
     def jexp(motion: ArrayLike) -> Array:
-        """Right Jacobian of ``exp``: exp(m + dm) = exp(m) exp(jexp(m) dm), to first order.
+        """(6, 6) ndarray: right Jacobian of ``exp`` for a Motion or (6,) array_like.
 
-        Bullo and Murray (1995), Proportional derivative (PD) control on the Euclidean group.
-
-        Parameters
-        ----------
-        motion : Motion or (6,) array_like
-
-        Returns
-        -------
-        (6, 6) ndarray
+        exp(m + dm) = exp(m) exp(jexp(m) dm), to first order. Bullo and Murray (1995),
+        Proportional derivative (PD) control on the Euclidean group.
         """
         return lie.se3_jexp(numbers("motion", motion, (6,)))
 
     def log(self) -> Motion:
-        """The inverse of ``exp``, with an angle of at most pi.
+        """The inverse of ``exp`` [m, rad], with an angle of at most pi.
 
         At pi, the sign of the axis is arbitrary.
-
-        Returns
-        -------
-        Motion
-            [m, rad]
         """
         return Motion(lie.se3_log(self.translation, self.as_quaternion()))
 
     def jlog(self) -> Array:
-        """Jacobian of ``log``: log(X exp(dm)) = log(X) + jlog dm, to first order.
+        """(6, 6) ndarray: Jacobian of ``log``, the inverse of ``SE3.jexp(X.log())``.
 
-        Returns
-        -------
-        (6, 6) ndarray
-            The inverse of ``SE3.jexp(X.log())``.
+        log(X exp(dm)) = log(X) + jlog dm, to first order.
         """
         return lie.se3_jlog(np.asarray(self.log()))
-
-    @property
-    def rotation(self) -> Array:
-        """(3, 3) ndarray, read-only."""
-        return frozen(self._tuple.rotation, (3, 3))
-
-    @property
-    def translation(self) -> Array:
-        """(3,) ndarray, read-only [m]."""
-        return frozen(self._tuple.translation, 3)
-
-    def as_homogeneous(self) -> Array:
-        """(4, 4) ndarray [R p; 0 1], as returned by ``np.asarray``."""
-        H = np.eye(4)
-        H[:3, :3], H[:3, 3] = self.rotation, self.translation
-        return H
-
-    _numbers = as_homogeneous
 
     def as_quaternion(self) -> Array:
         """(4,) ndarray: unit quaternion (x y z w) with w >= 0."""
@@ -269,10 +258,6 @@ TransformSecondDerivative or (..., 3) array_like
         other : SE3
         u : float
             0: this placement, 1: the other one; other values extrapolate.
-
-        Returns
-        -------
-        SE3
         """
         step = self.act_inverse(require("other", other, SE3)).log()
         return self * SE3.exp(require_finite("u", u) * step)

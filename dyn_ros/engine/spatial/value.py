@@ -15,6 +15,7 @@ from ..kernel.types import Array, ArrayLike
 
 T = TypeVar("T")
 V = TypeVar("V", bound="Value")
+L = TypeVar("L", bound="Linear")
 
 
 def real_array(value: ArrayLike | float, expected: Callable[..., str], *words: object) -> Array:
@@ -177,6 +178,33 @@ class Value:
         parts = ", ".join(f"{name}={_text(np.asarray(getattr(self, name)))}"
                           for name in self._shown)
         return f"{type(self).__name__}({parts})"
+
+
+class Linear(Value):
+    """Values that can be added, and multiplied by numbers."""
+
+    __slots__ = ()
+    _add: ClassVar[Any]
+    _scale: ClassVar[Any]
+
+    def __add__(self: L, other: L) -> L:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._of(self._add(self._tuple, other._tuple))
+
+    def __sub__(self: L, other: L) -> L:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self + -other
+
+    def __neg__(self: L) -> L:
+        return -1.0 * self
+
+    def __rmul__(self: L, factor: float) -> L:
+        number = scalar(factor)
+        if number is None:
+            return NotImplemented
+        return self._of(self._scale(number, self._tuple))
 
 
 def _close(a, b, rtol, atol):

@@ -13,19 +13,17 @@ import numpy as np
 
 from ..kernel.plain import algebra as al
 from ..kernel.types import Array, ArrayLike
-from .value import ZERO, Value, blocks, flat, frozen, require, scalar
+from .value import ZERO, Linear, blocks, flat, frozen, require, scalar
 
 V = TypeVar("V", bound="_Vector")
 
 
-class _Vector(Value):
+class _Vector(Linear):
     """Six numbers, linear part first."""
 
     __slots__ = ()
     _shown = ("linear", "angular")
     _kind: ClassVar[Any]
-    _add: ClassVar[Any]
-    _scale: ClassVar[Any]
 
     def __init__(self, vector: ArrayLike, angular: ArrayLike | None = None) -> None:
         if angular is None:
@@ -53,26 +51,7 @@ class _Vector(Value):
     def _numbers(self) -> Array:
         return np.array(self._tuple.linear + self._tuple.angular)
 
-    def __add__(self: V, other: V) -> V:
-        if type(other) is not type(self):
-            return NotImplemented
-        return self._of(self._add(self._tuple, other._tuple))
-
-    def __sub__(self: V, other: V) -> V:
-        if type(other) is not type(self):
-            return NotImplemented
-        return self + -other
-
-    def __neg__(self: V) -> V:
-        return -1.0 * self
-
-    def __mul__(self: V, factor: float) -> V:
-        number = scalar(factor)
-        if number is None:
-            return NotImplemented
-        return self._of(self._scale(number, self._tuple))
-
-    __rmul__ = __mul__
+    __mul__ = Linear.__rmul__
 
     def __truediv__(self: V, divisor: float) -> V:
         number = scalar(divisor)
