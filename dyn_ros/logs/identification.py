@@ -14,6 +14,7 @@ import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -37,9 +38,9 @@ from .parallel import open_workers
 from .part import read_part
 from .prepare import Prepared, Request, prepare
 from .recording import read, recording_of
-from .run.jobs import Call, Progress, Total, completed
+from .run.jobs import Progress, Total, completed
 from .run.plan import Moment, Part
-from .run.workers import Job, Workers
+from .run.workers import Call, Failure, Workers
 from .selection import Selection
 from .stage import Load, Stage, Sums, add
 
@@ -119,7 +120,7 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
         samples = [_samples(path, model, request, cutoff) for path in paths]
         return identify_samples(model, samples, progress=progress, **options)
     _require_no_contacts(paths)
-    with open_workers(workers, scheduler) as processes:
+    with closing(open_workers(workers, scheduler)) as processes:
         parts = _all_parts(processes, paths, request)
         return identify_parts(model, parts, processes, cutoff=cutoff, progress=progress, **options)
 
@@ -154,10 +155,10 @@ def _all_parts(workers: Workers, paths: Sequence[Path], request: Request) -> lis
     """A call that loads each part of all recordings."""
     prepared: dict[int, Prepared] = {}
     calls = deque(Call(prepare, (request, path), recording=n) for n, path in enumerate(paths))
-    for call, job in completed(workers, calls):
-        if job.failure is not None:
-            raise ValueError(f"{paths[call.recording]}: {job.failure}")
-        prepared[call.recording] = workers.value(job)
+    for call, held, failure in completed(workers, calls):
+        if failure is not None:
+            raise ValueError(f"{paths[call.recording]}: {failure}")
+        prepared[call.recording] = workers.value(held)
     return [Call(load_part, (prepared[n].selection, part), part.size)
             for n in sorted(prepared) for part in prepared[n].parts]
 
@@ -208,24 +209,24 @@ def evenly(count: int, most: int) -> list[int]:
 
 
 def _of_each(workers: Workers, calls: Sequence[Call], progress: Progress, what: str
-             ) -> Iterator[tuple[int, Job]]:
-    """Yield the place of each call in the sequence, and its job as soon as it is done."""
+             ) -> Iterator[tuple[int, Any, Failure | None]]:
+    """Yield the place of each call in the sequence as soon as it is done, and its outcome."""
     numbered = deque(call._replace(number=n) for n, call in enumerate(calls))
     done, size = 0.0, sum(call.size for call in calls) or 1.0
-    for call, job in completed(workers, numbered):
+    for call, held, failure in completed(workers, numbered):
         done += call.size
         progress(min(done / size, 1.0), what)
-        yield call.number or 0, job
+        yield call.number or 0, held, failure
 
 
 def _collected(workers: Workers, calls: Sequence[Call], progress: Progress) -> list[Any]:
     """The values of calls, in their order; without those that failed."""
     values, reason = {}, None
-    for number, job in _of_each(workers, calls, progress, "reading"):
-        if job.failure is None:
-            values[number] = workers.value(job)
+    for number, held, failure in _of_each(workers, calls, progress, "reading"):
+        if failure is None:
+            values[number] = workers.value(held)
         else:
-            reason = job.failure
+            reason = failure
     if not values:
         raise ValueError(f"recordings: no part can be used: {reason or 'they are empty'}")
     return [values[n] for n in sorted(values)]
@@ -286,15 +287,15 @@ def _stage(first: Solution, cutoff: float, share: float, options: dict[str, Any]
 def _total(workers: Workers, stage: Stage, parts: Sequence[Call], known: set[int],
            progress: Progress) -> Sums:
     calls = [_with(partial(stage.sums, n in known), part) for n, part in enumerate(parts)]
-    total, failures = Total(partial(workers.combine, add)), Counter[str]()
-    for number, job in _of_each(workers, calls, progress, "equations"):
-        total.put(number, job if job.failure is None else None)
-        if job.failure is not None:
-            failures[str(job.failure)] += 1
+    total, failures = Total(workers, add), Counter[str]()
+    for number, held, failure in _of_each(workers, calls, progress, "equations"):
+        total.put(number, [held] if failure is None else [])
+        if failure is not None:
+            failures[str(failure)] += 1
     combined = total.finish()
-    if combined is None:
+    if not combined:
         raise ValueError(f"recordings: no part can be used: {failures.most_common(1)[0][0]}")
-    sums: Sums = workers.value(combined)
+    sums: Sums = workers.value(combined[0])
     return sums._replace(left_out=sums.left_out + failures)
 
 

@@ -8,6 +8,7 @@ import os
 import pickle
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,9 +22,9 @@ from .formats.sources import discover
 from .part import read_part
 from .prepare import Prepared, Request, prepare, robot_of
 from .recording import Recording, recording_of, thinned
-from .run.jobs import Call, Done, Jobs, Progress
+from .run.jobs import Done, Jobs, Progress
 from .run.plan import Moment, Part
-from .run.workers import LocalWorkers, Workers
+from .run.workers import Call, LocalWorkers, Workers
 from .selection import Base, Robot, Selection
 from .write.results import Origin
 
@@ -174,7 +175,7 @@ def _require_sendable(function: Any, reduce: Any, scheduler: str | None) -> None
 
 def _results(start: Callable[[], Workers], jobs: Callable[[Workers], Jobs],
              paths: Sequence[Path]) -> Iterator[Result]:
-    with start() as workers:
+    with closing(start()) as workers:
         for done in jobs(workers):
             if done.failure is not None or done.number is not None:
                 yield _result(done, paths)
@@ -183,17 +184,17 @@ def _results(start: Callable[[], Workers], jobs: Callable[[Workers], Jobs],
 def _total(start: Callable[[], Workers], jobs: Callable[[Workers], Jobs], paths: Sequence[Path]
            ) -> Any:
     """The combined value."""
-    with start() as workers:
+    with closing(start()) as workers:
         combined = jobs(workers)
         failed = [_result(done, paths) for done in combined if done.failure is not None]
-        if combined.total is None:
+        if not combined.total:
             reason = f": {failed[0].path}: {failed[0].error}" if failed else ""
             raise ValueError(f"recordings: there is no value to combine{reason}")
         if failed:
             names = "; ".join(f"{result.path}: {result.error}" for result in failed[:_LISTED])
             warnings.warn(f"{len(failed)} parts or recordings are left out: {names}",
                           RuntimeWarning, stacklevel=3)
-        return workers.value(combined.total)
+        return combined.total[0]
 
 
 def _result(done: Done, paths: Sequence[Path]) -> Result:

@@ -12,8 +12,7 @@ from logs.part_samples import load, save
 import dyn_ros
 from dyn_ros.identification import Samples
 from dyn_ros.logs.identification import evenly, identify_parts
-from dyn_ros.logs.run.jobs import Call
-from dyn_ros.logs.run.workers import LocalWorkers
+from dyn_ros.logs.run.workers import Call, LocalWorkers
 
 OPTIONS = dict(armature=True, friction=True, stribeck=None, motor_constants=None, noise=None,
                regularization=1.0, huber=3.0, held_out=0.2, seed=0, threads=1, contact_dimension=3)

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from .workers import Failure, Job, Workers, combined
+from .workers import Call, Failure, run
 
 _CONNECT = 10.0         # s
 _FIRST_WORKER = 60.0    # s
@@ -19,11 +20,7 @@ _LOST = "cancelled", "lost"
 _GONE = (OSError, asyncio.CancelledError, asyncio.TimeoutError, concurrent.futures.CancelledError)
 
 
-class JobError(Exception):
-    """A job failed; its argument is the Failure."""
-
-
-class ClusterWorkers(Workers):
+class ClusterWorkers:
     """Processes of a Dask cluster, by the address of its scheduler.
 
     Values stay on the processes that computed them until they are needed. If a process dies, the
@@ -47,7 +44,7 @@ class ClusterWorkers(Workers):
                              "start `dask scheduler`, and pass the address that it "
                              "prints") from None
         self._completed = distributed.as_completed(loop=self._client.loop)
-        self._jobs: dict[Any, Job] = {}
+        self._under_way: dict[Any, Call] = {}       # by future
         self._slots, self._counted = 1, -_COUNT
         try:
             self._client.wait_for_workers(1, timeout=_FIRST_WORKER)
@@ -57,7 +54,7 @@ class ClusterWorkers(Workers):
                              f"{address} --nthreads 1` on each machine") from None
 
     @property
-    def slots(self) -> int:     # type: ignore[override]
+    def slots(self) -> int:
         """Number of jobs to submit at a time: two for each thread of the workers."""
         if time.monotonic() > self._counted + _COUNT:
             with suppress(OSError):             # next_done reports a connection that is lost
@@ -65,40 +62,35 @@ class ClusterWorkers(Workers):
             self._counted = time.monotonic()
         return self._slots
 
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Job:
+    def submit(self, call: Call) -> None:
         """Make a call in one of the processes."""
-        job = self._submit(run, function, arguments)
-        self._jobs[job.call.key] = job
-        self._completed.add(job.call)
-        return job
+        future = self._submit(run, call.function, *call.arguments)
+        self._under_way[future] = call
+        self._completed.add(future)
 
-    def combine(self, reduce: Callable[[Any, Any], Any], jobs: Sequence[Job]) -> Job:
-        """Combine the values of jobs that are done, from left to right, where they are."""
-        return self._submit(run, combined, (reduce, *(job.call for job in jobs)))
-
-    def _submit(self, function: Callable[..., Any], *arguments: Any) -> Job:
+    def _submit(self, *call: Any) -> Any:
         with self._connected():
-            return Job(self._client.submit(function, *arguments, pure=False))
+            return self._client.submit(*call, pure=False)
 
-    def next_done(self) -> Job:
-        """Wait for the next job that is done; return it."""
+    def next_done(self) -> tuple[Call, Any, Failure | None]:
+        """Wait for the next call that is done; return it, the future of its value, or a failure."""
         future = next(self._completed)
-        job = self._jobs.pop(future.key)
+        call, failure = self._under_way.pop(future), None
         with self._connected():
             if future.status in _LOST:
                 raise asyncio.CancelledError
             if future.status == "error":
-                job.failure = _failure(future.exception())
-        return job
+                failure = _failure(future.exception())
+        return call, future, failure
 
-    def value(self, job: Job) -> Any:
-        """Return the value of a job that is done and has not failed."""
+    def combine(self, reduce: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
+        """Combine values from left to right, where they are; return the future of the result."""
+        return self._submit(run, _combined, reduce, *values)
+
+    def value(self, held: Any) -> Any:
+        """Return a value where it is needed."""
         with self._connected():
-            try:
-                return job.call.result()
-            except JobError as error:       # of combined values
-                failure = error.args[0]
-        raise RuntimeError(f"reduce: {failure}")
+            return held.result()
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
@@ -108,29 +100,24 @@ class ClusterWorkers(Workers):
         except _GONE:
             raise ConnectionError(f"the scheduler {self._address!r} ended, or cancelled the jobs; "
                                   "start it and run the same again") from None
+        except Failure as error:        # of combined values
+            raise RuntimeError(f"reduce: {error}") from None
         except Exception as error:
             raise ConnectionError(f"a value was lost with its worker: {_failure(error)}; run the "
                                   "same again") from error
 
     def close(self) -> None:
-        """End the connection; jobs that are not done are cancelled."""
+        """End the connection; calls that are not done are cancelled."""
         with suppress(*_GONE):
-            self._client.cancel([job.call for job in self._jobs.values()])
+            self._client.cancel(list(self._under_way))
         self._client.close()
 
 
-def run(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-    """Make a call in a worker; its exception becomes one that each process can read."""
-    try:
-        return function(*arguments)
-    except Exception as error:
-        raise JobError(Failure.of(error)) from None
+def _combined(reduce: Callable[[Any, Any], Any], *values: Any) -> Any:
+    return functools.reduce(reduce, values)
 
 
 def _failure(error: BaseException) -> Failure:
-    if isinstance(error, JobError):
-        failure: Failure = error.args[0]
-        return failure
     if type(error).__name__ == "KilledWorker":
         return Failure("Died", "the workers that worked on it died, one after the other: they ran "
                        "out of memory, or the file crashes a library")

@@ -10,44 +10,31 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
-from .workers import Failure, Job, Workers
+from .workers import Call, Failure, Workers
 
 FAN_IN = 8              # values that are combined at a time
 
 Progress = Callable[[float, str], None]
 
 
-class Call(NamedTuple):
-    """A call that is to be made.
-
-    ``size`` is that of what it reads, in any unit; ``number`` that of the part of a recording,
-    None for its plan.
-    """
-
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    size: float = 1.0
-    number: int | None = None
-    recording: int = 0
-
-
-def completed(workers: Workers, *queues: deque[Call]) -> Iterator[tuple[Call, Job]]:
+def completed(workers: Workers, *queues: deque[Call]
+              ) -> Iterator[tuple[Call, Any, Failure | None]]:
     """Make the calls in queues, to which others may be added; yield each as soon as it is done.
 
-    A call is taken from the first queue that has one.
+    A call is taken from the first queue that has one. A value that is yielded is where it was
+    computed; ``workers.value`` fetches it.
     """
-    under_way: dict[Job, Call] = {}
+    under_way = 0
     while True:
-        while len(under_way) < workers.slots and (queue := next(filter(None, queues), None)):
-            call = queue.popleft()
-            under_way[workers.submit(call.function, *call.arguments)] = call
+        while under_way < workers.slots and (queue := next(filter(None, queues), None)):
+            workers.submit(queue.popleft())
+            under_way += 1
         if not under_way:
             return
-        job = workers.next_done()
-        yield under_way.pop(job), job
+        under_way -= 1
+        yield workers.next_done()
 
 
 class Done(NamedTuple):
@@ -69,7 +56,7 @@ class Jobs:
     the calls for the parts, and the size of those that need no work; an exception of it ends
     everything. The sizes of recordings, in any unit, are for the progress, which is called with the
     fraction that is done and the recording. ``reduce`` combines two values, see `Total`: ``total``
-    is the job with the combined value, once all is done.
+    contains the combined value, once all is done, and is empty if there is none.
     """
 
     def __init__(self, workers: Workers, plan: Callable[[Any], Any],
@@ -77,8 +64,7 @@ class Jobs:
                  recordings: Sequence[Any], sizes: Sequence[float], *,
                  reduce: Callable[[Any, Any], Any] | None = None,
                  progress: Progress | None = None) -> None:
-        self._workers, self._calls = workers, calls
-        self._combine = partial(workers.combine, reduce) if reduce is not None else None
+        self._workers, self._calls, self._reduce = workers, calls, reduce
         self._recordings, self._sizes = recordings, sizes
         self._progress = progress or (lambda done, what: None)
         self._plans = deque(Call(plan, (recording,), recording=index)
@@ -86,39 +72,37 @@ class Jobs:
         self._parts: deque[Call] = deque()
         self._under_way: dict[int, _UnderWay] = {}      # by recording
         self._finished, self._all = 0.0, sum(sizes) or 1.0
-        self._top = Total(self._combine)
-        self.total: Job | None = None
+        self._top = Total(workers, reduce)
+        self.total: list[Any] = []
 
     def __iter__(self) -> Iterator[Done]:
         """Do everything; return what is finished as soon as it is."""
-        for call, job in completed(self._workers, self._parts, self._plans):
-            value = None
-            if call.number is None:
-                if job.failure is None:
-                    value = self._workers.value(job)
-                self._add_parts(call.recording, value, job.failure)
+        for call, held, failure in completed(self._workers, self._parts, self._plans):
+            is_part = call.number is not None
+            is_combined = is_part and self._reduce is not None
+            value = None if failure or is_combined else self._workers.value(held)
+            if is_part:
+                self._finish_part(call, [held] if is_combined and not failure else [])
             else:
-                if job.failure is None and self._combine is None:
-                    value = self._workers.value(job)
-                self._finish_part(call, job)
-            yield Done(call.recording, call.number, value, job.failure)
-        self.total = self._top.finish()
+                self._add_parts(call.recording, value, failure)
+            yield Done(call.recording, call.number, value, failure)
+        self.total = [self._workers.value(held) for held in self._top.finish()]
 
     def _add_parts(self, index: int, planned: Any, failure: Failure | None) -> None:
         calls, finished = ([], 0.0) if failure is not None else self._calls(index, planned)
         size = finished + sum(call.size for call in calls)
         unit = self._sizes[index] / size if size > 0.0 else 0.0
         self._parts.extend(call._replace(recording=index) for call in calls)
-        self._under_way[index] = _UnderWay(len(calls), unit, Total(self._combine))
+        self._under_way[index] = _UnderWay(len(calls), unit,
+                                            Total(self._workers, self._reduce))
         self._advance(index, unit * finished if calls else self._sizes[index])
         self._finish_recording(index)
 
-    def _finish_part(self, call: Call, job: Job) -> None:
+    def _finish_part(self, call: Call, values: Sequence[Any]) -> None:
         one = self._under_way[call.recording]
         one.left -= 1
         self._advance(call.recording, one.unit * call.size)
-        if call.number is not None:
-            one.total.put(call.number, None if job.failure is not None else job)
+        one.total.put(call.number or 0, values)
         self._finish_recording(call.recording)
 
     def _finish_recording(self, index: int) -> None:
@@ -142,47 +126,41 @@ class _UnderWay:
 class Total:
     """Combines values in the order of their numbers, eight at a time, whichever comes first.
 
-    So the result does not depend on the number of workers. ``combine`` combines the values of
-    jobs; without it there is no result. None stands for a value that is missing.
+    So the result does not depend on the number of workers. A value is in a sequence, which is empty
+    if it is missing.
     """
 
-    def __init__(self, combine: Callable[[Sequence[Job]], Job] | None) -> None:
-        self._combine = combine
-        self._early: dict[int, Job | None] = {}
+    def __init__(self, workers: Workers, reduce: Callable[[Any, Any], Any] | None) -> None:
+        self._workers, self._reduce = workers, reduce
+        self._early: dict[int, Sequence[Any]] = {}
         self._next = 0
-        self._levels: list[list[Job | None]] = []       # of a level, values that wait for others
+        self._levels: list[list[Sequence[Any]]] = []    # of a level, values that wait for others
 
-    def put(self, number: int, job: Job | None) -> None:
+    def put(self, number: int, values: Sequence[Any]) -> None:
         """Add the value with a number; those from 0 on come in any order, each once."""
-        if self._combine is None:
-            return
-        self._early[number] = job
+        self._early[number] = values
         while self._next in self._early:
-            self._add(0, self._early.pop(self._next))
+            self._add(self._early.pop(self._next))
             self._next += 1
 
-    def finish(self) -> Job | None:
-        """Combine what is left; None if there is nothing."""
-        level = 0
-        while level < len(self._levels) - 1:
-            if self._levels[level]:
-                self._move_up(level)
-            level += 1
-        return self._combined(self._levels[-1]) if self._levels else None
+    def _add(self, values: Sequence[Any]) -> None:
+        for level in self._levels:
+            level.append(values)
+            if len(level) < FAN_IN:
+                return
+            values = self._combined(level)
+            level.clear()
+        self._levels.append([values])
 
-    def _add(self, level: int, job: Job | None) -> None:
-        if level == len(self._levels):
-            self._levels.append([])
-        self._levels[level].append(job)
-        if len(self._levels[level]) == FAN_IN:
-            self._move_up(level)
+    def finish(self) -> Sequence[Any]:
+        """Combine what is left."""
+        values: Sequence[Any] = ()
+        for level in self._levels:
+            values = self._combined([*level, values])
+        return values
 
-    def _move_up(self, level: int) -> None:
-        jobs, self._levels[level] = self._levels[level], []
-        self._add(level + 1, self._combined(jobs))
-
-    def _combined(self, jobs: Sequence[Job | None]) -> Job | None:
-        known = [job for job in jobs if job is not None]
-        if self._combine is None or len(known) < 2:
-            return known[0] if known else None
-        return self._combine(known)
+    def _combined(self, level: Sequence[Sequence[Any]]) -> Sequence[Any]:
+        known = [value for values in level for value in values]
+        if self._reduce is None or len(known) < 2:
+            return known
+        return [self._workers.combine(self._reduce, known)]

@@ -1,8 +1,13 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Processes of this machine that make calls, and what they have in common with a cluster's."""
+"""Processes of this machine that make calls; `cluster.ClusterWorkers` are those of many machines.
+
+Both have the methods ``submit``, ``next_done``, ``combine``, ``value`` and ``close``; ``slots`` is
+how many calls to submit so that no process waits.
+"""
 from __future__ import annotations
 
+import functools
 import importlib.util
 import multiprocessing
 import os
@@ -12,39 +17,56 @@ import signal
 import sys
 import tempfile
 import threading
-import traceback
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ..formats import compression
 
+if TYPE_CHECKING:
+    from .cluster import ClusterWorkers
+
+Workers: TypeAlias = "LocalWorkers | ClusterWorkers"
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-class Failure(NamedTuple):
-    """Why a call has no value: class and text of an exception, ``errno``, traceback.
+class Call(NamedTuple):
+    """A call that is to be made.
 
-    Texts and numbers can be read in every process, unlike exceptions.
+    ``size`` is that of what it reads, in any unit; ``number`` that of the part of a recording,
+    None for its plan.
     """
 
-    kind: str
-    message: str
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    size: float = 1.0
     number: int | None = None
-    details: str = ""
+    recording: int = 0
+
+
+class Failure(Exception):
+    """Why a call has no value: class and text of an exception.
+
+    Texts can be read in every process, unlike exceptions.
+    """
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(kind, message)
+        self.kind, self.message = kind, message
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
         """Describe an exception."""
-        number = error.errno if isinstance(error, OSError) else None
-        kind = "OSError" if isinstance(error, OSError) else type(error).__name__
-        message = str(error)
-        if isinstance(error, OSError) and error.strerror:
-            message = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-        return cls(kind, message, number, "".join(traceback.format_exception(error)))
+        if isinstance(error, Failure):
+            return error
+        if not isinstance(error, OSError):
+            return cls(type(error).__name__, str(error))
+        if not error.strerror:
+            return cls("OSError", str(error))
+        return cls("OSError", f"{error.filename}: {error.strerror}" if error.filename
+                   else error.strerror)
 
     def __str__(self) -> str:
         """Return what a user needs to know; the name of the class if it is empty."""
@@ -53,51 +75,7 @@ class Failure(NamedTuple):
         return f"{self.kind}: {self.message}" if self.message else self.kind
 
 
-class Job:
-    """A call in another process; once it is done, it has a value or a failure."""
-
-    def __init__(self, call: Any) -> None:
-        self.call = call
-        self.packed: bytes | None = None        # the value, as another process pickled it
-        self.value: Any = None
-        self.failure: Failure | None = None
-
-
-class Workers(ABC):
-    """Processes that make calls; ``slots`` is how many to submit so that no process waits."""
-
-    slots: int
-
-    @abstractmethod
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Job:
-        """Make a call in one of the processes."""
-
-    @abstractmethod
-    def combine(self, reduce: Callable[[Any, Any], Any], jobs: Sequence[Job]) -> Job:
-        """Combine the values of jobs that are done, from left to right."""
-
-    @abstractmethod
-    def next_done(self) -> Job:
-        """Wait for the next submitted job that is done; return it."""
-
-    @abstractmethod
-    def value(self, job: Job) -> Any:
-        """Return the value of a job that is done and has not failed."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """End the processes, or the connection to them; jobs that are not done are abandoned."""
-
-    def __enter__(self) -> Workers:
-        """Return the workers."""
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        """Close them."""
-        self.close()
-
-
-class LocalWorkers(Workers):
+class LocalWorkers:
     """Processes on this machine: a ``ProcessPoolExecutor``, and another one if one of them dies.
 
     Then the calls that were under way are repeated one at a time. One that ends its process alone,
@@ -107,9 +85,8 @@ class LocalWorkers(Workers):
 
     def __init__(self, count: int, retries: int, fork: bool = False) -> None:
         self.slots, self._count, self._retries = count + 1, count, retries
-        self._under_way: dict[Future[Any], Job] = {}
-        self._lost: list[Job] = []              # when a process died
-        self._done: deque[Job] = deque()
+        self._under_way: dict[Future[bytes], Call] = {}
+        self._done: deque[tuple[Call, Any, Failure | None]] = deque()
         self._temporary = tempfile.TemporaryDirectory(prefix="dyn_ros-")
         self._start("fork" if fork and _can_fork() else "spawn")
 
@@ -121,62 +98,51 @@ class LocalWorkers(Workers):
             self._starts = [self._pool.submit(int) for _ in range(self._count)]
         self._processes = set(multiprocessing.active_children()) - before
 
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Job:
+    def submit(self, call: Call) -> None:
         """Make a call in one of the processes."""
-        job = Job(pickle.dumps((function, arguments)))
+        self._under_way[self._send(call)] = call
+
+    def _send(self, call: Call) -> Future[bytes]:
+        packed = pickle.dumps((call.function, call.arguments))
         try:
-            self._under_way[self._pool.submit(_run, job.call)] = job
-        except BrokenExecutor:
-            self._lost.append(job)
-        return job
+            return self._pool.submit(run, _call, packed)
+        except BrokenExecutor as error:
+            failed = Future[bytes]()
+            failed.set_exception(error)
+            return failed
 
-    def combine(self, reduce: Callable[[Any, Any], Any], jobs: Sequence[Job]) -> Job:
-        """Combine the values of jobs that are done, from left to right, in this process."""
-        job = Job(None)
-        job.value = combined(reduce, *(self.value(other) for other in jobs))
-        return job
-
-    def next_done(self) -> Job:
-        """Wait for the next submitted job that is done; return it."""
+    def next_done(self) -> tuple[Call, Any, Failure | None]:
+        """Wait for the next submitted call that is done; return it, its value, or why it failed."""
         while not self._done:
             finished = wait(self._under_way, return_when=FIRST_COMPLETED).done
             if any(isinstance(future.exception(), BrokenExecutor) for future in finished):
                 finished = wait(self._under_way).done
-            for future in finished:
-                self._take(future, self._under_way.pop(future))
-            lost, self._lost = self._lost, []
+            calls = {future: self._under_way.pop(future) for future in finished}
+            lost = [call for future, call in calls.items() if not self._take(future, call)]
             if lost:
                 self._restart()
-            for job in lost:
-                self._repeat(job)
+            for call in lost:
+                self._repeat(call)
         return self._done.popleft()
 
-    def _take(self, future: Future[Any], job: Job) -> None:
-        """Take what a call returned, or note that a process died."""
+    def _take(self, future: Future[bytes], call: Call) -> bool:
+        """Take what a call returned; return whether its process has survived it."""
         error = future.exception()
         if isinstance(error, BrokenExecutor):
-            self._lost.append(job)
-            return
-        job.packed, job.failure = (future.result() if error is None
-                                   else (None, Failure.of(error)))
-        self._done.append(job)
+            return False
+        self._done.append((call, pickle.loads(future.result()), None) if error is None else
+                          (call, None, Failure.of(error)))
+        return True
 
-    def _repeat(self, job: Job) -> None:
+    def _repeat(self, call: Call) -> None:
         """Make a call alone."""
         for _ in range(self._retries + 1):
-            future: Future[Any] = Future()
-            try:
-                future = self._pool.submit(_run, job.call)
-            except BrokenExecutor as error:
-                future.set_exception(error)
-            self._take(future, job)
-            if not self._lost:
+            if self._take(self._send(call), call):
                 return
-            self._lost.clear()
             self._restart()
-        job.failure = Failure("Died", f"the process that worked on it died {self._retries + 1} "
-                              "times: it ran out of memory, or the file crashes a library")
-        self._done.append(job)
+        self._done.append((call, None, Failure(
+            "Died", f"the process that worked on it died {self._retries + 1} times: it ran out of "
+            "memory, or the file crashes a library")))
 
     def _restart(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
@@ -186,12 +152,16 @@ class LocalWorkers(Workers):
                                "the line `if __name__ == '__main__':`")
         self._start()
 
-    def value(self, job: Job) -> Any:
-        """Return the value of a job that is done and has not failed."""
-        return job.value if job.packed is None else pickle.loads(job.packed)
+    def combine(self, reduce: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
+        """Combine values from left to right, in this process."""
+        return functools.reduce(reduce, values)
+
+    def value(self, held: Any) -> Any:
+        """Return a value where it is needed."""
+        return held
 
     def close(self) -> None:
-        """End the processes; jobs that are not done are abandoned."""
+        """End the processes; calls that are not done are abandoned."""
         if self._under_way:
             for process in self._processes:
                 process.terminate()
@@ -205,15 +175,47 @@ def _can_fork() -> bool:
             and importlib.util.find_spec("threadpoolctl") is not None)
 
 
-def combined(reduce: Callable[[Any, Any], Any], *values: Any) -> Any:
-    """Combine values from left to right."""
-    total = values[0]
-    for value in values[1:]:
-        total = reduce(total, value)
-    return total
+@contextmanager
+def _ctrl_c_waits() -> Iterator[None]:
+    """Start processes that Ctrl-C does not interrupt before they ignore it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Start processes whose linear algebra does not compete for the same cores."""
+    before = os.environ.copy()
+    os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
+    try:
+        yield
+    finally:
+        for name in _ONE_THREAD:
+            del os.environ[name]
+        os.environ.update(before)
 
 
 # -- in the processes
+
+def run(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Make a call; its exception becomes one that each process can read."""
+    try:
+        return function(*arguments)
+    except Exception as error:
+        raise Failure.of(error) from None
+
+
+def _call(packed: bytes) -> bytes:
+    """Make a call; neither it nor its value can end the pool because it cannot be unpickled."""
+    function, arguments = pickle.loads(packed)
+    return pickle.dumps(function(*arguments))
+
 
 def _begin(is_copy: bool, temporary: str) -> None:
     """Prepare a process: Ctrl-C is for its parent, and it ends when the parent does.
@@ -235,40 +237,3 @@ def _end_with_parent(temporary: str) -> None:
         parent.join()
         shutil.rmtree(temporary, ignore_errors=True)
         os._exit(1)
-
-
-def _run(call: bytes) -> tuple[bytes | None, Failure | None]:
-    """Make a call; return its pickled value or why there is none."""
-    try:
-        function, arguments = pickle.loads(call)
-        return pickle.dumps(function(*arguments)), None
-    except Exception as error:
-        return None, Failure.of(error)
-
-
-@contextmanager
-def _ctrl_c_waits() -> Iterator[None]:
-    """Start processes that Ctrl-C does not interrupt before they ignore it."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Start processes whose linear algebra does not compete for the same cores."""
-    before = {name: os.environ.get(name) for name in _ONE_THREAD}
-    os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

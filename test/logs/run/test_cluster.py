@@ -26,6 +26,7 @@ from dyn_ros.command import main as cli
 pytest.importorskip("distributed", reason="distributed is not installed: run `make test`")
 
 from dyn_ros.logs.run.cluster import ClusterWorkers
+from dyn_ros.logs.run.workers import Call
 
 
 class Cluster:
@@ -90,8 +91,7 @@ def workers(cluster):
 def test_values_are_combined_in_their_order(workers):
     counts = [9, 0, 70, -1, 1]
     jobs, events = run(workers, functions.text, counts, reduce=operator.add)
-    assert workers.value(jobs.total) == "".join(
-        f"{count}:{n} " for count in counts for n in range(count))
+    assert jobs.total == ["".join(f"{count}:{n} " for count in counts for n in range(count))]
     failed = [event for event in events if event.failure is not None]
     assert [str(event.failure) for event in failed] == ["-1 is negative"]
 
@@ -117,7 +117,7 @@ def test_a_worker_is_killed_and_each_result_is_there_once(cluster, workers, tmp_
                 cluster.workers.pop().send_signal(signal.SIGKILL)
     assert sorted(event.number for event in done) == list(range(40))
     assert all(event.failure is None for event in done)
-    assert workers.value(jobs.total) == 40
+    assert jobs.total == [40]
     assert {file.name for file in tmp_path.iterdir()} == {f"40-{n}" for n in range(40)}
     cluster.workers.append(cluster.start_worker())
 
@@ -182,14 +182,14 @@ def test_a_scheduler_that_ends(tmp_path):
 def test_a_value_that_cannot_be_fetched(workers):
     """The scheduler ended after the job was done, or the worker with its value."""
     from distributed.comm import CommClosedError
-    job = workers.submit(int)
-    assert workers.next_done() is job
+    workers.submit(Call(int, ()))
+    call, held, failure = workers.next_done()
+    assert (call.function, workers.value(held), failure) == (int, 0, None)
     for error, text in ((CommClosedError("closed"), "ended, or cancelled the jobs"),
                         (concurrent.futures.CancelledError(), "ended, or cancelled the jobs"),
                         (KeyError("x"), "a value was lost with its worker: KeyError: 'x'")):
-        job.call = Mock(result=Mock(side_effect=error))
         with pytest.raises(ConnectionError, match=text):
-            workers.value(job)
+            workers.value(Mock(result=Mock(side_effect=error)))
 
 
 def test_the_command_reports_a_scheduler_that_ends(tmp_path):
