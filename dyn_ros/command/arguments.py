@@ -25,7 +25,7 @@ _KEYWORDS = {"robot=": "--robot", "topics=": "--topic", "odometry=": "--odometry
              "--root-joint fixed"}
 
 if TYPE_CHECKING:
-    from ..logs.run.workers import Workers
+    from ..logs.run.jobs import Workers
 
 
 def add_formats(command: argparse.ArgumentParser) -> None:

@@ -38,9 +38,9 @@ from .parallel import open_workers
 from .part import read_part
 from .prepare import Prepared, Request, prepare
 from .recording import read, recording_of
-from .run.jobs import Progress, Total, completed
+from .run.jobs import Progress, Total, Workers, completed
 from .run.plan import Moment, Part
-from .run.workers import Call, Failure, Workers
+from .run.workers import Call, Failure
 from .selection import Selection
 from .stage import Load, Stage, Sums, add
 

@@ -16,9 +16,9 @@ from .part import read_part
 from .prepare import Prepared, Request, prepare
 from .quantities import compute
 from .recording import incomplete_of, notes_of, thinned
-from .run.jobs import Jobs, Progress
+from .run.jobs import Jobs, Progress, Workers
 from .run.plan import Part
-from .run.workers import Call, Failure, Workers
+from .run.workers import Call, Failure
 from .selection import Selection
 from .write import bag, parquet
 from .write.columns import Table

@@ -22,9 +22,9 @@ from .formats.sources import discover
 from .part import read_part
 from .prepare import Prepared, Request, prepare, robot_of
 from .recording import Recording, recording_of, thinned
-from .run.jobs import Done, Jobs, Progress
+from .run.jobs import Done, Jobs, Progress, Workers
 from .run.plan import Moment, Part
-from .run.workers import Call, LocalWorkers, Workers
+from .run.workers import Call, LocalWorkers
 from .selection import Base, Robot, Selection
 from .write.results import Origin
 

@@ -10,10 +10,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from .workers import Call, Failure, Workers
+from .workers import Call, Failure, LocalWorkers
 
+if TYPE_CHECKING:
+    from .cluster import ClusterWorkers
+
+Workers: TypeAlias = "LocalWorkers | ClusterWorkers"
 FAN_IN = 8              # values that are combined at a time
 
 Progress = Callable[[float, str], None]
