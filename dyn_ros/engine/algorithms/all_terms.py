@@ -32,7 +32,9 @@ from .kinematics import root_axes as ra
 from .kinematics.jacobians import J
 from .kinematics.kinematics import OMF, place_frames
 
-DHG_DRIFT = field("dhg_drift", (6,), "Rate of hg for zero joint accelerations, dAg v [N, N m].")
+DHG_DRIFT = field("dhg_drift", (6,),
+                  "Rate of hg for zero joint accelerations, dAg v; for accelerations a, the rate "
+                  "of hg is Ag a + dhg_drift [N, N m].")
 FORCES = field("_velocity_force", ("rows", 6))
 
 FIELDS = (M, NLE, G, J, centroidal.AG, centroidal.HG, centroidal.IG, DHG_DRIFT, COM, VCOM, MASS,
@@ -177,42 +179,7 @@ def all_terms_kernel(r):
 
 
 class Terms(NamedTuple):
-    """The results of ``all_terms``, named as in ``Data``.
-
-    Attributes
-    ----------
-    M : (nv, nv) ndarray
-        As returned by ``crba`` [kg m2, kg m, kg].
-    nle, g : (nv,) ndarray
-        As returned by ``nonlinear_effects`` and ``generalized_gravity`` [N m, N].
-    J : (6, ncolumns) ndarray
-        As returned by ``joint_jacobians``.
-    Ag : (6, nv) ndarray
-        As returned by ``ccrba``, like the next two [kg, kg m, kg m2].
-    hg : (6,) ndarray
-        Momentum about the center of mass [kg m/s, kg m2/s].
-    Ig : (6, 6) ndarray
-        Inertia about the center of mass [kg, kg m2].
-    dhg_drift : (6,) ndarray
-        ``centroidal_momentum_time_derivative`` for zero accelerations; for accelerations a, the
-        rate of hg is Ag a + dhg_drift [N, N m].
-    com, vcom : (3,) ndarray
-        As returned by ``center_of_mass``, like mass [m, m/s].
-    mass : float
-        [kg].
-    Jcom : (3, nv) ndarray
-        As returned by ``com_jacobian``.
-    subtree_com : (njoints, 3) ndarray
-        As returned by ``subtree_centers_of_mass``, like subtree_mass [m].
-    subtree_mass : (njoints,) ndarray
-        [kg].
-    kinetic_energy, potential_energy : float
-        As returned by the functions with these names [J].
-    oMi : (njoints, 4, 4) ndarray
-        Placement of each joint, as returned by ``forward_kinematics`` [m].
-    oMf : (nframes, 4, 4) ndarray
-        Placement of each frame, as returned by ``frame_placements`` [m].
-    """
+    """The results of ``all_terms``, named as in ``Data``."""
 
     M: Array
     nle: Array
@@ -281,26 +248,14 @@ def all_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None
     The results are those of the separate functions, in less time. Featherstone, Rigid Body Dynamics
     Algorithms (2008), tables 5.1 and 6.2, and Orin, Goswami and Lee (2013), with common placements
     of the joints; O(n d) for a tree of depth d, or O(n) without M. The link of a fixed base is
-    excluded.
+    excluded. Returns a named tuple; with ``only``, a tuple of these terms in the given order, or
+    the term itself if there is only one.
 
     Parameters
     ----------
     only : sequence of str, optional
         Names of the terms to compute, fields of ``Terms``; other fields of ``data`` do not change.
         Default: all.
-
-    Returns
-    -------
-    Terms
-        A named tuple. With ``only``, a tuple of these terms in the given order, or the term itself
-        if there is only one; ``data.M`` and so on.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
-        unknown name in ``only`` (lists the valid ones); names the argument, the expected and the
-        actual value.
 
     Examples
     --------

@@ -1,22 +1,28 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the docstrings of all algorithms say about arguments of the same name, written once."""
+"""What the docstrings of all algorithms have in common: what they declare, and shared arguments."""
+import functools
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
+
+from ..kernel.fields import Axis, Field
+from .algorithm import ALGORITHMS, Algorithm
 
 # By name: the type, and what the argument is. One whose default is None is optional.
 _ARGUMENTS = {
     "model": ("Model", ""),
     "data": ("Data", "Created for this model. Holds the results of a single state until the next "
-                     "call;\nthose of a batch are new arrays with a leading batch axis."),
+                     "call; those of a batch are new arrays with a leading batch axis."),
     "frame": ("str or int", "Name or index of a frame: link, joint or fixed joint."),
-    "joint": ("str or int", "Name or index of a joint."),
+    "joint": ("str or int", "Name or index of a joint, in ``model.joint_names``."),
     "reference_frame": (
         "ReferenceFrame",
-        "WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at "
-        "its\norigin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin."),
+        "WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the {frame}, at "
+        "its origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the {frame}'s origin."),
+    "offset": ("(3,) or (B, 3) array_like",
+               "A point fixed to the {frame} and expressed in it [m], used instead of its origin."),
     "q": ("(nq,) or (B, nq) array_like", "Configuration [rad, m]."),
     "v": ("(nv,) or (B, nv) array_like",
           "Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame."),
@@ -26,67 +32,173 @@ _ARGUMENTS = {
     "f_ext": (
         "(njoints, 6) or (B, njoints, 6) array_like",
         "External wrench (force, moment) on each joint's body, at the origin of the joint frame "
-        "and\nexpressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame."),
+        "and expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame."),
     "contacts": ("sequence of Contact",
                  "At most 36 rows, 3 or 6 for each contact; of distinct names."),
     "threads": ("int", "Number of threads for a batch."),
 }
+_BY_FRAME = ("dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6)",
+             "External wrenches (force, moment) [N, N m]: by frame name, at the frame's origin and "
+             "expressed in it; or as an array as for ``aba``.")
+_BESIDE = {             # the same, beside another argument
+    "contacts": {
+        "f_ext": _BY_FRAME,
+        "damping": ("float", "Added to the diagonal of J M^-1 J' [1/kg, 1/(kg m2)], 0 or more; for "
+                             "contacts in WORLD to that of the rows at c1."),
+        "restitution": ("float", "0: the contacts stay closed, to 1: no energy is lost."),
+    },
+    "directions": {"f_ext": _BY_FRAME},
+    "dimension": {
+        "frame": ("str or int",
+                  "Name or index of a frame that a joint moves: link, joint or fixed joint."),
+        "dimension": ("6 or 3", "The pose, or the position of the frame's origin."),
+        "damping": ("float", "Added to the diagonal of J M^-1 J', 0 or more, to avoid large "
+                             "numbers near singularities."),
+    },
+}
 _ZERO_BY_DEFAULT = ("v", "a")
-_ERRORS = {"ValueError": """\
-Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-the argument, the expected and the actual value.""", "numpy.linalg.LinAlgError": """\
-The inertia matrix is singular; names the first joint from the tips that moves no inertia."""}
-_UNKNOWN = """\
-Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
-unknown {} or reference frame (lists the valid ones); names the argument, the expected
-and the actual value."""
+_IN_A_RANGE = {"damping", "dt", "gain", "restitution", "residual", "weights"}
+_ONE_OF = {"frame": "frame", "joint": "joint", "reference_frame": "reference frame",
+           "contacts": "frame of a contact", "only": "name in ``only``"}
+_SINGULAR = ("The inertia matrix is singular; names the first joint from the tips that moves no "
+             "inertia.")
+_AXES: dict[Axis, Axis] = {"rows": "njoints", "ncolumns": "n", "parameters": "10 njoints",
+                           "moments": "4 njoints", "placements": "6 njoints"}
+_SAME = {                # functions that call the algorithm of another one
+    "cholesky_U_solve": "cholesky_solve", "cholesky_U_times": "cholesky_solve",
+    "cholesky_Ut_solve": "cholesky_solve", "cholesky_Ut_times": "cholesky_solve",
+    "joint_body_regressor": "frame_body_regressor", "joint_hessian": "frame_hessian",
+    "joint_jacobian": "frame_jacobian",
+    "joint_jacobian_time_variation": "frame_jacobian_time_variation",
+    "joint_kinematic_regressor": "frame_kinematic_regressor",
+}
 _SECTIONS = ("Parameters", "Returns", "Raises", "Notes", "Examples")
 _SECTION = re.compile(rf"\n\n({'|'.join(_SECTIONS)})\n-+\n")
+_LINE = re.compile(r"(.{1,92})(?: |$)")
 
 
-def _entry(name: str, optional: bool) -> str:
-    """The entry of an argument in the section "Parameters"."""
-    kind, text = _ARGUMENTS[name]
+def _wrapped(text: str, newline: str = "\n    ") -> str:
+    return newline.join(_LINE.findall(text))
+
+
+def _entry(head: str, text: str) -> str:
+    """An entry of a section."""
+    return f"{head}\n    {_wrapped(text)}" if text else head
+
+
+def _entries(section: str) -> dict[str, str]:
+    """The entries of a section by name; an entry of several names is in it for each of them."""
+    return {name: entry for entry in re.split(r"\n(?=\S)", section) if entry
+            for name in entry.splitlines()[0].partition(" : ")[0].split(", ")}
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join([*filter(None, [", ".join(words[:-1])]), words[-1]])
+
+
+# -- arguments
+
+def _optional(function: Callable[..., Any]) -> dict[str, bool]:
+    """The names of the arguments, and whether their default is None."""
+    code, defaults = function.__code__, function.__defaults__ or ()
+    names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
+    positional = dict(zip(names[code.co_argcount - len(defaults):], defaults))
+    return {name: positional.get(name, ...) is None for name in names}
+
+
+@functools.cache
+def _argument(name: str, optional: bool, beside: str, frame: str) -> str | None:
+    """The entry of a shared argument; None if it is not shared."""
+    kind, text = _BESIDE.get(beside, {}).get(name) or _ARGUMENTS.get(name, ("", ""))
+    if not kind:
+        return None
     if optional:
         kind += ", optional"
-        text += "\nZero by default." if name in _ZERO_BY_DEFAULT else ""
-    return "\n    ".join([f"{name} : {kind}", *text.splitlines()])
+        text += " Zero by default." if name in _ZERO_BY_DEFAULT else ""
+    return _entry(f"{name} : {kind}", text.replace("{frame}", frame))
 
 
-def _error(line: str, following: list[str], arguments: tuple[str, ...]) -> str:
-    """A line of the section "Raises"; the name of an error without a text gets the shared one."""
-    if line not in _ERRORS or following and following[0].startswith(" "):
-        return line
-    kind = next((name for name in ("frame", "joint") if name in arguments), None)
-    text = _UNKNOWN.format(kind) if kind and line == "ValueError" else _ERRORS[line]
-    return "\n    ".join([line, *text.splitlines()])
+def _parameters(arguments: dict[str, bool], own: dict[str, str]) -> list[str]:
+    """The entries of all arguments, in their order."""
+    beside = next((name for name in _BESIDE if name in arguments), "")
+    frame = "joint frame" if "joint" in arguments else "frame"
+    found = [own.get(name) or _argument(name, optional, beside, frame)
+             for name, optional in arguments.items()]
+    return [entry for entry in dict.fromkeys(found) if entry]
+
+
+# -- errors
+
+def _value_error(arguments: dict[str, bool], parameters: list[str]) -> str:
+    """The text about a ValueError."""
+    causes = ["Wrong shape or dtype", "a number that is not finite"]
+    if not _IN_A_RANGE.isdisjoint(arguments):
+        causes[1] += " or out of its range"
+    if "q" in arguments:
+        causes.append("a quaternion that is not unit")
+    if "contacts" in arguments:
+        causes.append("contacts of the same name or of more than 36 rows")
+    if "contacts" in arguments or "dimension" in arguments:
+        causes.append("a frame that no joint moves")
+    unknown = [word for name, word in _ONE_OF.items() if name in arguments]
+    if any(entry.startswith("f_ext : dict") for entry in parameters):
+        unknown.append("frame in ``f_ext``")
+    if unknown:
+        causes.append(f"an unknown {' or '.join(unknown)} (lists the valid ones)")
+    return (f"{', '.join(causes[:-1])}, or {causes[-1]}; names the argument, the expected and the "
+            "actual value.")
+
+
+# -- results
+
+def _result(known: Field, name: str, dimension: str) -> str:
+    """The entry of a result."""
+    axes = [str(_AXES.get(axis, axis)) if axis != "constraints" else dimension
+            for axis in known.shape]
+    if known.transposed:
+        axes[-2:] = axes[-1], axes[-2]
+    kind = (f"({', '.join(axes)}{',' * (len(axes) == 1)}) ndarray" if axes
+            else "number, or (B,) ndarray")
+    place = f"; ``data.{known.name}``." if known.is_public else "."
+    return _entry(f"{name} : {kind}" if name else kind,
+                  known.doc and known.doc.removesuffix(".") + place)
+
+
+def _results(algorithm: Algorithm, arguments: Iterable[str]) -> str:
+    """The section about the results."""
+    dimension = "dimension" if "dimension" in arguments else "m"
+    several = len(algorithm.results) > 1
+    return "\n".join(_result(known, several * known.name.lstrip("_"), dimension)
+                     for known in algorithm.results)
+
+
+def _also_computes(algorithm: Algorithm) -> str:
+    """The paragraph about the other fields that an algorithm writes."""
+    names = [f"``data.{known.name}``" for known in algorithm.also_writes]
+    return "\n\n" + _wrapped(f"Also computes {_listed(names)}.", "\n") if names else ""
 
 
 def complete(function: Callable[..., Any]) -> None:
-    """Add the arguments and errors that the docstring of an algorithm leaves out.
+    """Add to the docstring of an algorithm what it declares, and what all algorithms share.
 
-    Entries of its own replace those of the same arguments.
+    Its own entries replace those of the same arguments and errors; its own section "Returns"
+    replaces that of the declared results.
     """
     if not function.__doc__:            # python -OO
         return
     summary, *rest = _SECTION.split(inspect.cleandoc(function.__doc__))
     sections = dict(zip(rest[::2], rest[1::2]))
-    entries = {name: entry
-               for entry in re.split(r"\n(?=\S)", sections.get("Parameters", "")) if entry
-               for name in entry.partition(" : ")[0].split(", ")}
-    code, defaults = function.__code__, function.__defaults__ or ()
-    names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
-    positional = dict(zip(names[code.co_argcount - len(defaults):], defaults))
-    for name in names:
-        if name in _ARGUMENTS and name not in entries:
-            entries[name] = _entry(name, positional.get(name, ...) is None)
-    ordered = dict.fromkeys(entries[name] for name in names if name in entries)
-    sections["Parameters"] = "\n".join(ordered)
-    errors = sections.get("Raises", "").splitlines()
-    if "ValueError" not in errors:
-        errors.insert(0, "ValueError")
-    sections["Raises"] = "\n".join(_error(line, errors[n + 1:n + 2], names)
-                                  for n, line in enumerate(errors))
+    algorithm = ALGORITHMS.get(_SAME.get(function.__name__, function.__name__))
+    arguments = _optional(function)
+    parameters = _parameters(arguments, _entries(sections.get("Parameters", "")))
+    errors = {"ValueError": _entry("ValueError", _value_error(arguments, parameters))}
+    if algorithm:
+        summary += _also_computes(algorithm)
+        sections.setdefault("Returns", _results(algorithm, arguments))
+        if any(program.can_fail for program in algorithm.programs):
+            errors["numpy.linalg.LinAlgError"] = _entry("numpy.linalg.LinAlgError", _SINGULAR)
+    errors |= _entries(sections.get("Raises", ""))
+    sections |= {"Parameters": "\n".join(parameters), "Raises": "\n".join(errors.values())}
     text = "".join(f"\n\n{title}\n{'-' * len(title)}\n{sections[title]}"
                    for title in _SECTIONS if title in sections)
     function.__doc__ = f"{summary}{text}\n"

@@ -7,6 +7,7 @@ import functools
 
 from ..kernel.compiler import Entry
 from ..kernel.fields import Option, fields_among
+from ..kernel.layout import fail
 from ..kernel.reach import references, walk
 from . import native
 
@@ -31,9 +32,10 @@ class Program:
 
     def __init__(self, name, kernel, inputs, results, optional, options):
         self.kernel = kernel
-        found = [own for _, own in walk(_references, kernel, *native.ALWAYS)]
-        self.fields = set(inputs).union(*(fields for fields, _ in found))
-        self.options = set().union(*(options for _, options in found))
+        found = dict(walk(_references, kernel, *native.ALWAYS))
+        self.fields = set(inputs).union(*(fields for fields, _ in found.values()))
+        self.options = set().union(*(options for _, options in found.values()))
+        self.can_fail = getattr(fail, "py_func", fail) in found
         if native.READS_OBJECTS:
             one = native.for_objects(kernel, inputs, optional, options)
             self.one = Entry(f"{name}-one", one, native.OBJECTS_SIGNATURE, nogil=False)

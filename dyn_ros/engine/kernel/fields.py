@@ -184,13 +184,15 @@ ROOT_ACC = field("_root_acc", (6,))
 FF_TORQUES = field("_ff_torques", ("nv",))
 DIRECTIONS = field("_directions", (6, "constraints"))
 DESIRED = field("_accelerations", ("constraints",))
-LIMI = field("liMi", ("rows", 4, 4), "Placement of each joint frame in its parent joint [m].")
-OMI = field("oMi", ("rows", 4, 4), "Placement of each joint frame in the world [m].")
-JOINT_V = field("v", ("rows", 6), "Velocity of each joint frame, expressed in it [m/s, rad/s].")
-JOINT_A = field("a_gf", ("rows", 6), "Acceleration of each joint frame minus gravity, expressed "
-                                     "in it [m/s2, rad/s2].")
-JOINT_F = field("f", ("rows", 6), "Force that each joint transmits to its body, expressed in the "
-                                  "joint frame, at its origin [N, N m].")
+LIMI = field("liMi", ("rows", 4, 4),
+             "Placement of each joint frame in its parent joint's frame, homogeneous [m].")
+OMI = field("oMi", ("rows", 4, 4), "Placement of each joint frame in the world, homogeneous [m].")
+JOINT_V = field("v", ("rows", 6),
+                "Velocity (linear, angular) of each joint frame, expressed in it [m/s, rad/s].")
+JOINT_A = field("a_gf", ("rows", 6), "Spatial acceleration of each joint frame minus gravity, "
+                                     "expressed in it [m/s2, rad/s2].")
+JOINT_F = field("f", ("rows", 6), "Force and moment that each joint transmits to its body, "
+                                  "expressed in the joint frame, at its origin [N, N m].")
 EMPTY = field("_empty", (LANES,), zeros=True)       # source of the empty tiles of a batch
 
 FRAME = declare_option("frame")                     # an index into model.frame_names

@@ -23,12 +23,16 @@ from ..dynamics.crba import COMPOSITE, composite_column
 from ..kinematics import root_axes as ra
 from . import com
 
-AG = field("Ag", ("nv", 6), "Centroidal momentum matrix [kg, kg m, kg m2].", transposed=True)
-DAG = field("dAg", ("nv", 6), "Its rate [kg/s, kg m/s, kg m2/s].", transposed=True)
-HG = field("hg", (6,), "Momentum about the center of mass [kg m/s, kg m2/s].")
-DHG = field("dhg", (6,), "Its rate [N, N m].")
-IG = field("Ig", (6, 6), "Inertia of the whole robot about the center of mass, with joints locked "
-                         "[kg, kg m2].")
+AG = field("Ag", ("nv", 6), "Centroidal momentum matrix, hg = Ag v, expressed in the world [kg, kg "
+                            "m, kg m2].", transposed=True)
+DAG = field("dAg", ("nv", 6), "Rate of Ag, about the moving center of mass, expressed in the world "
+                              "[kg/s, kg m/s, kg m2/s].", transposed=True)
+HG = field("hg", (6,), "Momentum (linear, angular) about the center of mass, expressed in the "
+                       "world [kg m/s, kg m2/s].")
+DHG = field("dhg", (6,), "Rate of the momentum (linear, angular) about the center of mass, "
+                         "expressed in the world [N, N m].")
+IG = field("Ig", (6, 6), "Inertia of the whole robot about the center of mass, with joints locked, "
+                         "expressed in the world [kg, kg m2].")
 
 
 @kernel
@@ -143,18 +147,8 @@ def ccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
           threads: int = 1) -> tuple[Array, Array, Array]:
     """Centroidal momentum matrix, momentum and inertia of the whole robot.
 
-    Centroidal composite-rigid-body algorithm, Orin, Goswami and Lee (2013); O(n). Also computes
-    ``data.com``, ``data.vcom`` and ``data.mass``. The link of a fixed base is excluded.
-
-    Returns
-    -------
-    Ag : (6, nv) ndarray
-        Centroidal momentum matrix, hg = Ag v [kg, kg m, kg m2].
-    hg : (6,) ndarray
-        Linear and angular momentum [kg m/s, kg m2/s].
-    Ig : (6, 6) ndarray
-        Inertia of the robot with its joints locked [kg, kg m2]. All are about the center of mass,
-        expressed in the root frame; ``data.Ag`` and so on.
+    Centroidal composite-rigid-body algorithm, Orin, Goswami and Lee (2013); O(n). The link of a
+    fixed base is excluded.
 
     Examples
     --------
@@ -168,14 +162,8 @@ def ccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
 def dccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1) -> Array:
     """Rate of the centroidal momentum matrix along a velocity.
 
-    Wensing and Orin (2016), with rates of composite inertias, O(n). Also computes all that
-    ``ccrba`` does. The rate of the momentum is Ag a + dAg v.
-
-    Returns
-    -------
-    (6, nv) ndarray
-        dAg/dt about the moving center of mass, expressed in the root frame [kg/s, kg m/s, kg m2/s];
-        ``data.dAg``.
+    Wensing and Orin (2016), with rates of composite inertias, O(n). The rate of the momentum is Ag
+    a + dAg v.
 
     Examples
     --------
@@ -192,13 +180,7 @@ def centroidal_momentum_time_derivative(model: Model, data: Data, q: ArrayLike, 
     """Rate of the momentum about the center of mass: the external forces that a motion requires.
 
     The sum of the rates of all bodies; Featherstone, Rigid Body Dynamics Algorithms (2008), section
-    2.14; O(n). Gravity is included: in free flight, the result is (m g, 0). Also computes
-    ``data.hg``, ``data.com``, ``data.vcom``, ``data.acom`` and ``data.mass``.
-
-    Returns
-    -------
-    (6,) ndarray
-        Rate of linear and angular momentum, expressed in the root frame [N, N m]; ``data.dhg``.
+    2.14; O(n). Gravity is included: in free flight, the result is (m g, 0).
 
     Examples
     --------

@@ -24,19 +24,21 @@ from ..kinematics.kinematics import OA, OV
 from .centroidal import DHG, HG, add_to_column, clear_columns
 from .com import COM, MASS, VCOM, divided_by_mass, store_com
 
-DH_DQ = field("dh_dq", ("nv", 6), "Derivative of the centroidal momentum with respect to "
-                                  "configuration.", True)
-DHDOT_DQ = field("dhdot_dq", ("nv", 6), "Derivative of its rate with respect to configuration.",
-                 True)
-DHDOT_DV = field("dhdot_dv", ("nv", 6), "Derivative of its rate with respect to velocity.", True)
-DHDOT_DA = field("dhdot_da", ("nv", 6), "Derivative of its rate with respect to acceleration; "
-                                        "equal to Ag.", True)
-DVCOM_DQ = field("dvcom_dq", ("nv", 3), "Derivative of the velocity of the center of mass with "
-                                        "respect to configuration, expressed in the world [m/s "
-                                        "per rad, m].", True)
-DHDQ = field("dHdq", ("ncolumns", 6), "Derivative of the momentum of a joint's subtree with "
-                                      "respect to q, expressed in the world, at its origin.",
-             True)
+DH_DQ = field("dh_dq", ("nv", 6),
+              "Derivative of hg with respect to configuration; each column is along one velocity, "
+              "in the tangent space [kg m/s, kg m2/s per rad, m].", True)
+DHDOT_DQ = field("dhdot_dq", ("nv", 6), "Derivative of the rate of hg with respect to "
+                                        "configuration [N, N m per rad, m].", True)
+DHDOT_DV = field("dhdot_dv", ("nv", 6), "Derivative of the rate of hg with respect to velocity [N, "
+                                        "N m per rad/s, m/s].", True)
+DHDOT_DA = field("dhdot_da", ("nv", 6), "Derivative of the rate of hg with respect to "
+                                        "acceleration; equal to Ag [kg, kg m, kg m2].", True)
+DVCOM_DQ = field("dvcom_dq", ("nv", 3),
+                 "Derivative of vcom with respect to configuration, expressed in the world; each "
+                 "column is along one velocity, in the tangent space [m/s per rad, m].", True)
+DHDQ = field("dHdq", ("ncolumns", 6),
+             "Derivative of the momentum of a joint's subtree with respect to q, expressed in the "
+             "world, at its origin [kg m/s, kg m2/s per rad, m].", True)
 COMPOSITE_MOMENTUM = field("_oh", ("rows", 6))      # of each body, then of each joint's subtree
 
 
@@ -170,25 +172,7 @@ def centroidal_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     """Derivatives of the momentum about the center of mass and of its rate.
 
     Carpentier and Mansard (2018); O(n). Gravity is not included. The link of a fixed base is
-    excluded. Also computes ``data.hg``, ``data.dhg``, ``data.com``, ``data.mass``, ``data.ov`` and
-    ``data.oa``, and, as columns expressed in the world at its origin: ``data.dHdq``, ``data.dFdq``,
-    ``data.dFdv``, ``data.dFda`` (derivatives of the momentum of each joint's subtree and of its
-    rate, without gravity), ``data.J``, ``data.dJ``, ``data.psid``, ``data.dVdq``, ``data.dAdq`` and
-    ``data.dAdv``.
-
-    Returns
-    -------
-    dh_dq : (6, nv) ndarray
-        Derivative of the momentum (linear, angular); each column is along one velocity, in the
-        tangent space [kg m/s, kg m2/s per rad, m].
-    dhdot_dq : (6, nv) ndarray
-        Derivative of its rate with respect to configuration [N, N m per rad, m].
-    dhdot_dv : (6, nv) ndarray
-        Derivative of its rate with respect to velocity [N, N m per rad/s, m/s].
-    dhdot_da : (6, nv) ndarray
-        Derivative of its rate with respect to acceleration: the centroidal momentum matrix [kg, kg
-        m, kg m2]. All are about the center of mass, expressed in the root frame; ``data.dh_dq`` and
-        so on.
+    excluded.
 
     Examples
     --------
@@ -203,15 +187,7 @@ def com_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLik
                              threads: int = 1) -> Array:
     """Derivative of the velocity of the center of mass with respect to configuration.
 
-    The linear part of dh_dq of ``centroidal_derivatives`` divided by the mass; O(n). Also computes
-    ``data.vcom``, ``data.dHdq``, ``data.J``, ``data.dJ``, ``data.psid``, ``data.dVdq``,
-    ``data.dAdv`` and ``data.ov``.
-
-    Returns
-    -------
-    (3, nv) ndarray
-        Each column is along one velocity, in the tangent space, and expressed in the root frame
-        [m/s per rad, m]; ``data.dvcom_dq``.
+    The linear part of dh_dq of ``centroidal_derivatives`` divided by the mass; O(n).
 
     Examples
     --------

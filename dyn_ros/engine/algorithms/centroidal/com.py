@@ -25,17 +25,21 @@ from ..kinematics.frames import first_joint
 
 COM = field("com", (3,), "Center of mass, expressed in the world [m].")
 VCOM = field("vcom", (3,), "Velocity of the center of mass, expressed in the world [m/s].")
-ACOM = field("acom", (3,), "Acceleration of the center of mass, expressed in the world [m/s2].")
+ACOM = field("acom", (3,), "Acceleration of the center of mass, the rate of vcom, without gravity, "
+                           "expressed in the world [m/s2].")
 MASS = field("mass", (), "Mass of all moving links [kg].")
 SUBTREE_COM = field("subtree_com", ("rows", 3), "Center of mass of each joint's subtree, "
                                                 "expressed in the world [m].")
-SUBTREE_VCOM = field("subtree_vcom", ("rows", 3), "Its velocity [m/s].")
-SUBTREE_ACOM = field("subtree_acom", ("rows", 3), "Its acceleration [m/s2].")
-SUBTREE_MASS = field("subtree_mass", ("rows",), "Its mass [kg].")
-JCOM = field("Jcom", ("nv", 3), "Jacobian of the center of mass, expressed in the world.",
-             transposed=True)
-SUBTREE_JCOM = field("subtree_Jcom", ("nv", 3), "The same for the subtree of one joint.",
-                     transposed=True)
+SUBTREE_VCOM = field("subtree_vcom", ("rows", 3),
+                     "Velocity of subtree_com, expressed in the world [m/s].")
+SUBTREE_ACOM = field("subtree_acom", ("rows", 3),
+                     "Acceleration of subtree_com without gravity, expressed in the world [m/s2].")
+SUBTREE_MASS = field("subtree_mass", ("rows",), "Mass of each joint's subtree [kg].")
+JCOM = field("Jcom", ("nv", 3),
+             "Jacobian of the center of mass, expressed in the world [m/rad, 1].", transposed=True)
+SUBTREE_JCOM = field("subtree_Jcom", ("nv", 3),
+                     "Jacobian of the center of mass of one joint's subtree, expressed in the "
+                     "world [m/rad, 1].", transposed=True)
 SUBTREE = field("_subtree", ("rows", 10))
 
 Bodies = namedtuple("Bodies", "mass moment momentum force")
@@ -230,16 +234,7 @@ def center_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None =
     """Center of mass of all moving links, its velocity and acceleration.
 
     Sums over the bodies, Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13; O(n).
-    The link of a fixed base is excluded.
-
-    Returns
-    -------
-    com, vcom, acom : (3,) ndarray
-        Position [m], velocity [m/s] and acceleration [m/s2], expressed in the world; acom is the
-        rate of vcom and does not include gravity. Zeros if the robot has no mass; ``data.com`` and
-        so on.
-    mass : float, or (B,) ndarray
-        [kg].
+    The link of a fixed base is excluded. Zeros if the robot has no mass.
 
     Examples
     --------
@@ -255,18 +250,11 @@ def subtree_centers_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike
                             threads: int = 1) -> tuple[Array, Array, Array, Array]:
     """Center of mass of each joint's subtree, its velocity and acceleration.
 
-    The subtree of a joint consists of its body and all descendants. Sums over the bodies,
-    Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13; O(n). All results are
-    expressed in the world, unlike Pinocchio's ``data.com[j]``, ``vcom[j]`` and ``acom[j]``, which
-    are expressed in the frame of joint j.
-
-    Returns
-    -------
-    com, vcom, acom : (njoints, 3) ndarray
-        Position [m], velocity [m/s] and acceleration without gravity [m/s2]. The center of mass of
-        a massless subtree is defined as its joint's origin.
-    mass : (njoints,) ndarray
-        [kg]; ``data.subtree_com`` and so on.
+    The subtree of a joint consists of its body and all descendants; the center of mass of a
+    massless one is defined as the joint's origin. Sums over the bodies, Featherstone, Rigid Body
+    Dynamics Algorithms (2008), section 2.13; O(n). All results are expressed in the world, unlike
+    Pinocchio's ``data.com[j]``, ``vcom[j]`` and ``acom[j]``, which are expressed in the frame of
+    joint j.
 
     Examples
     --------
@@ -285,11 +273,7 @@ def com_jacobian(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) ->
 
     Computed from composite inertias, Orin, Goswami and Lee, "Centroidal dynamics of a humanoid
     robot" (2013): the linear rows of the centroidal momentum matrix divided by the mass; O(n).
-
-    Returns
-    -------
-    (3, nv) ndarray
-        Expressed in the world [m/rad, 1]; ``data.Jcom``. Zeros if the robot has no mass.
+    Zeros if the robot has no mass.
 
     Examples
     --------
@@ -305,24 +289,7 @@ def subtree_com_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | in
     """Jacobian of the center of mass of one joint's subtree: subtree_vcom[joint] = J v.
 
     A joint in the subtree moves part of its mass; an ancestor moves the center of mass as a point
-    fixed to the subtree. O(n).
-
-    Parameters
-    ----------
-    joint : str or int
-        Name or index in ``model.joint_names`` of the joint at the root of the subtree.
-
-    Returns
-    -------
-    (3, nv) ndarray
-        Expressed in the world [m/rad, 1]; ``data.subtree_Jcom``. The center of mass of a massless
-        subtree is defined as its joint's origin.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
-        unknown joint (lists the valid ones); names the argument, the expected and the actual value.
+    fixed to the subtree. That of a massless subtree is defined as its joint's origin. O(n).
 
     Examples
     --------

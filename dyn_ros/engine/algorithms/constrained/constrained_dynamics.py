@@ -90,6 +90,8 @@ def constrained_dynamics(
 
     Like ``vereshchagin``, but with classical accelerations, which do not include gravity: a frame
     with acceleration 0 along all directions keeps its velocity, or stays at rest.
+    The torques to send are ``tau`` plus ``constraint_generalized_forces``. The constraints act on a
+    frame with the wrench ``-directions @ nu``.
 
     Parameters
     ----------
@@ -104,27 +106,16 @@ def constrained_dynamics(
         Desired acceleration along each direction [m/s2, rad/s2]. Default: zeros.
     tau : (nv,) or (B, nv) array_like, optional
         Joint torques and forces that are applied in any case [N m, N]. Default: zeros.
-    f_ext : dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6), optional
-        External wrenches (force, moment) [N, N m]: by frame name, at the frame's origin and
-        expressed in it; or as an array as for ``aba``.
     axes : str or int, or sequence of these, optional
         Frame in which the directions are expressed, such as the constrained frame; or one for each
         direction. Default: the root frame.
-    singularity, tolerance, priority, threads
+    singularity, tolerance, priority
         As in ``vereshchagin``.
-
-    Returns
-    -------
-    ConstrainedMotion
-        As for ``vereshchagin``. The torques to send are ``tau`` plus
-        ``constraint_generalized_forces``. The constraints act on a frame with the wrench
-        ``-directions @ nu``.
 
     Raises
     ------
     ValueError
         As for ``vereshchagin``, or an unknown frame in ``axes`` or ``f_ext``.
-    numpy.linalg.LinAlgError
 
     Examples
     --------

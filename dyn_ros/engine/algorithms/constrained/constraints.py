@@ -92,30 +92,10 @@ def run_axes(r, n):
 
 
 class ConstrainedMotion(NamedTuple):
-    """The result of ``vereshchagin`` and ``constrained_dynamics``.
+    """The result of ``vereshchagin`` and ``constrained_dynamics``; see there.
 
     For a single state, the arrays are views of ``Data``, which the next call overwrites; for a
-    batch, new arrays with a leading batch axis. J is the Jacobian of the tips, alpha the matrix
-    of unit constraint forces, and M = U D U' the inertia matrix with U unit upper triangular.
-
-    Attributes
-    ----------
-    ddq : (nv,) ndarray
-        Joint accelerations [rad/s2, m/s2].
-    nu : (m,) ndarray
-        Lagrange multipliers: the constraints act on their tips with -alpha nu [N, N m].
-    constraint_torques : (nv,) ndarray
-        KDL's result, U^-1 (-J' alpha nu); do not send it to the joints.
-    total_torque : (nv,) ndarray
-        KDL's result, D ddq; not a generalized force either.
-    constraint_generalized_forces : (nv,) ndarray
-        -J' alpha nu, the torques to send to the joints: together with the feed-forward torques,
-        they produce ``ddq`` in the robot without constraints [N m, N].
-    link_accelerations : (njoints, 6) ndarray
-        Spatial acceleration of each joint's body, including the acceleration of the root,
-        expressed in the root frame at the joint's origin [m/s2, rad/s2].
-    rank : int
-        Number of independent constraints; a (B,) array for a batch.
+    batch, new arrays with a leading batch axis.
     """
 
     ddq: Array

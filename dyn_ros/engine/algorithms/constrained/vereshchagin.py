@@ -41,8 +41,9 @@ from . import constraint_forces as cf
 from . import constraints
 from .semidefinite import solve_semidefinite
 
-NU = field("_nu", ("constraints",))
-RANK = field("_rank", ())
+NU = field("_nu", ("constraints",), "Lagrange multipliers: the constraints act on their tips with "
+                                    "-alpha nu [N, N m].")
+RANK = field("_rank", (), "Number of independent constraints, a whole number.")
 CONSTRAINT_TORQUES = field(
     "constraint_torques", ("nv",), "KDL's result, U^-1 (-J' alpha nu) with M = U D U'; not a "
                                    "generalized force [N m, N].")
@@ -265,7 +266,12 @@ def vereshchagin(model: Model, data: Data, q: ArrayLike, v: ArrayLike, alpha: Ar
     motion (Gauss's principle of least constraint). It extends KDL's ``ChainHdSolver_Vereshchagin``
     to trees, any base and joints, several tips and inner links. Vereshchagin (1989); Shakhimardanov
     (2015). Includes ``model.armature``. Without constraints, or with alpha = 0, the result is that
-    of ``aba``. If mimic joints couple branches, M is factored instead.
+    of ``aba``. If mimic joints couple branches, M is factored instead. KDL expects ``f_ext`` at the
+    origin of each segment's tip, expressed in the base frame.
+
+    The result is a named tuple. Send ``constraint_generalized_forces`` to the joints, added to
+    ``ff_torques``: together they produce ``ddq`` in the robot without constraints. J is the
+    Jacobian of the tips.
 
     Parameters
     ----------
@@ -283,10 +289,6 @@ def vereshchagin(model: Model, data: Data, q: ArrayLike, v: ArrayLike, alpha: Ar
     root_acc : (6,) or (B, 6) array_like, optional
         Spatial acceleration of the root (linear, angular) minus gravity [m/s2, rad/s2]. Default:
         minus ``model.gravity``.
-    f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
-        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
-        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame. (KDL
-        expects it at the origin of each segment's tip, expressed in the base frame.)
     ff_torques : (nv,) or (B, nv) array_like, optional
         Feed-forward joint torques and forces [N m, N]. Default: zeros.
     singularity : "relative", "absolute" or "damped"
@@ -308,20 +310,12 @@ def vereshchagin(model: Model, data: Data, q: ArrayLike, v: ArrayLike, alpha: Ar
         "feedforward": the same for ``ff_torques``. "equal": the same for both. Gravity and velocity
         are always opposed.
 
-    Returns
-    -------
-    ConstrainedMotion
-        A named tuple (ddq, nu, constraint_torques, total_torque, constraint_generalized_forces,
-        link_accelerations, rank). Send ``constraint_generalized_forces`` to the joints, added to
-        ``ff_torques``.
-
     Raises
     ------
     ValueError
         Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, an unknown
         tip (lists the valid ones), a tip that no joint moves, more than 6 constraints on a tip, or
         an unknown policy or priority; names the argument, the expected and the actual value.
-    numpy.linalg.LinAlgError
 
     Examples
     --------

@@ -32,10 +32,11 @@ from .packed import CONTACTS, ROWS, contact_table
 from .rows import motions_to_origin, propagate_contacts
 from .system import TOLERANCE
 
-PRIMAL_RHS = field("primal_rhs_contact", ("constraints",), "Acceleration J ddq that contacts "
-                                                           "demand [m/s2, rad/s2].")
-TORQUE_RESIDUAL = field("torque_residual", ("nv",), "Torques less nonlinear effects, with external "
-                                                    "forces [N m, N].")
+PRIMAL_RHS = field("primal_rhs_contact", ("constraints",),
+                   "Acceleration J ddq that contacts demand, kp err - kd J v - drift, in the axes "
+                   "of each contact [m/s2, rad/s2].")
+TORQUE_RESIDUAL = field("torque_residual", ("nv",), "Torques less nonlinear effects, tau - nle, "
+                                                    "and generalized external forces [N m, N].")
 
 
 @kernel
@@ -143,11 +144,6 @@ def contact_cholesky(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
     Also computes ``data.U``, ``data.D``, ``data.Dinv``, ``data.M``, ``data.contact_jacobian`` and
     ``data.delassus``.
 
-    Parameters
-    ----------
-    damping : float
-        In the axes of each contact [m/s2 per N, rad/s2 per N m], 0 or more.
-
     Returns
     -------
     ContactCholesky
@@ -155,8 +151,6 @@ def contact_cholesky(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
 
     Raises
     ------
-    ValueError
-        An invalid array, contact or damping; names it, the expected and the actual value.
     numpy.linalg.LinAlgError
         The contacts depend on each other and are not damped, or the inertia matrix is singular.
 
@@ -199,24 +193,6 @@ def contact_right_side(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau
     With (J ddq, M ddq - J' lambda) equal to both, ddq and lambda are those of
     ``contact_dynamics``. Recursive Newton-Euler algorithm, Featherstone (2008), table 5.1; O(n + m
     d) for m rows and a tree of depth d.
-
-    Parameters
-    ----------
-    f_ext : dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6), optional
-        External wrenches (force, moment) [N, N m], as for ``contact_dynamics``.
-
-    Returns
-    -------
-    primal_rhs_contact : (m,) ndarray
-        kp err - kd J v - drift, in the axes of each contact [m/s2, rad/s2].
-    torque_residual : (nv,) ndarray
-        tau - nle and the generalized external forces [N m, N]; ``data.primal_rhs_contact`` and
-        ``data.torque_residual``.
-
-    Raises
-    ------
-    ValueError
-        An invalid array or contact; names it, the expected and the actual value.
 
     Examples
     --------

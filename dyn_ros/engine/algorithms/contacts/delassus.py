@@ -26,12 +26,16 @@ from .packed import CONTACTS, ROWS, any_at_origin, contact_table, damping
 from .rows import couple_contacts, forces_to_origin, motions_to_origin, propagate_contacts
 from .system import TOLERANCE
 
-CONTACT_JACOBIAN = field("contact_jacobian", ("constraints", "nv"), "Jacobian of contacts, in "
-                                                                    "their axes.")
-DELASSUS = field("delassus", ("constraints", "constraints"), "J M^-1 J' of contacts and the "
-                                                            "damping, in their axes.")
+CONTACT_JACOBIAN = field("contact_jacobian", ("constraints", "nv"),
+                         "Jacobian of contacts: the rows (linear, angular) of one contact after "
+                         "the other, in its axes [m, rad per rad, m]; mimic joints contribute to "
+                         "the columns of their masters.")
+DELASSUS = field("delassus", ("constraints", "constraints"),
+                 "J M^-1 J' of contacts and the damping, in the axes of each contact [1/kg, 1/(kg "
+                 "m2)].")
 DELASSUS_INVERSE = field("delassus_inverse", ("constraints", "constraints"),
-                         "Inverse of J M^-1 J' and the damping.")
+                         "Inverse of J M^-1 J' and the damping, in the axes of each contact [kg, "
+                         "kg m2].")
 DELASSUS_CHOLESKY = field("delassus_cholesky", ("constraints", "constraints"),
                           "Lower triangular Cholesky factor of J M^-1 J' and the damping.")
 PADDED = field("_padded", (MAX_CONSTRAINTS, cf.WIDTH))
@@ -197,17 +201,6 @@ def contact_jacobian(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
 
     Featherstone (2008), section 4.1; O(m d) for m rows and a tree of depth d.
 
-    Returns
-    -------
-    (m, nv) ndarray
-        The rows (linear, angular) of all contacts, in the axes of each one; mimic joints contribute
-        to the columns of their masters; ``data.contact_jacobian``.
-
-    Raises
-    ------
-    ValueError
-        An invalid array or contact; names it, the expected and the actual value.
-
     Examples
     --------
     >>> J = dyn_ros.contact_jacobian(walker, walker_data, stand, feet)
@@ -226,22 +219,6 @@ def delassus_matrix(model: Model, data: Data, q: ArrayLike, contacts: Sequence[C
     (2010), "Exploiting sparsity in operational-space dynamics". Includes ``model.armature``.
     Pinocchio's ``computeDelassusMatrix`` is always in LOCAL, and leaves out the second body.
 
-    Parameters
-    ----------
-    damping : float
-        Added to the diagonal, 0 or more; for contacts in WORLD to that of the rows at c1.
-
-    Returns
-    -------
-    (m, m) ndarray
-        In the axes of each contact [1/kg, 1/(kg m2)]; ``data.delassus``.
-
-    Raises
-    ------
-    ValueError
-        An invalid array, contact or damping; names it, the expected and the actual value.
-    numpy.linalg.LinAlgError
-
     Examples
     --------
     >>> G = dyn_ros.delassus_matrix(walker, walker_data, stand, feet).copy()
@@ -257,24 +234,7 @@ def delassus_inverse(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
                      damping: float = 0.0, *, threads: int = 1) -> Array:
     """Inverse of the Delassus matrix: the inertia that contacts feel.
 
-    If contacts depend on each other and the damping is 0, the pseudoinverse. Also computes
-    ``data.delassus``.
-
-    Parameters
-    ----------
-    damping : float
-        Added to the diagonal, 0 or more; for contacts in WORLD to that of the rows at c1.
-
-    Returns
-    -------
-    (m, m) ndarray
-        In the axes of each contact [kg, kg m2]; ``data.delassus_inverse``.
-
-    Raises
-    ------
-    ValueError
-        An invalid array, contact or damping; names it, the expected and the actual value.
-    numpy.linalg.LinAlgError
+    If contacts depend on each other and the damping is 0, the pseudoinverse.
 
     Examples
     --------
@@ -291,23 +251,7 @@ def delassus_cholesky(model: Model, data: Data, q: ArrayLike, contacts: Sequence
     """Cholesky factor L of the Delassus matrix, L L' = J M^-1 J'.
 
     If contacts depend on each other and the damping is 0, the columns of rows that depend on
-    earlier ones are zero. Also computes ``data.delassus``.
-
-    Parameters
-    ----------
-    damping : float
-        Added to the diagonal, 0 or more; for contacts in WORLD to that of the rows at c1.
-
-    Returns
-    -------
-    (m, m) ndarray
-        Lower triangular; ``data.delassus_cholesky``.
-
-    Raises
-    ------
-    ValueError
-        An invalid array, contact or damping; names it, the expected and the actual value.
-    numpy.linalg.LinAlgError
+    earlier ones are zero.
 
     Examples
     --------

@@ -38,8 +38,8 @@ from .rows import forces_to_origin
 DDQ_DTAU = field("ddq_dtau", ("nv", "nv"), "Derivative of the joint accelerations in contact with "
                                            "respect to torque [rad/s2, m/s2 per N m, N].")
 DLAMBDA_DQ = field("dlambda_dq", ("constraints", "nv"),
-                   "Derivative of the contact forces with respect to configuration [N, N m per "
-                   "rad, m].")
+                   "Derivative of the contact forces, in the axes of each contact, with respect to "
+                   "configuration [N, N m per rad, m].")
 DLAMBDA_DV = field("dlambda_dv", ("constraints", "nv"),
                    "Derivative of the contact forces with respect to velocity [N, N m per rad/s, "
                    "m/s].")
@@ -126,38 +126,12 @@ def contact_dynamics_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
     """Derivatives of ``contact_dynamics`` with respect to configuration, velocity and torque.
 
     Carpentier, Budhiraja and Mansard (2021); O(n^3 + n^2 m + m^3) for m rows. They are exact for
-    all reference frames, gains and two-body contacts. Pinocchio's with respect to configuration
-    are not: in LOCAL_WORLD_ALIGNED for contacts of dimension 6 with kp, or with damping; for two
-    bodies in dimension 3 on a fixed base. External forces are constant in the joint frames. If
-    contacts are redundant, the derivatives of the motion are exact, and those of the forces the
-    solution of least norm, not the derivatives of the forces of least norm. Contacts that
-    contradict each other require damping. Also computes ``data.ddq``, ``data.lambda_c``,
-    ``data.lambda_c_prox``, ``data.diff_lambda_c``, ``data.Minv`` and, for contacts in WORLD at the
-    origin of c1, ``data.dac_dq``, ``data.dac_dv``, ``data.dac_da`` and ``data.dvc_dq``.
-
-    Parameters
-    ----------
-    contacts : sequence of Contact
-        As for ``contact_dynamics``.
-    f_ext : dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6), optional
-        External wrenches (force, moment) [N, N m], as for ``contact_dynamics``.
-    damping : float
-        As for ``contact_dynamics``.
-
-    Returns
-    -------
-    ddq_dq, ddq_dv, ddq_dtau : (nv, nv) ndarray
-        [i, j] is the derivative of acceleration i along velocity j, in the tangent space of q
-        [rad/s2, m/s2 per rad, m]; with respect to velocity and torque.
-    dlambda_dq, dlambda_dv, dlambda_dtau : (m, nv) ndarray
-        Derivatives of the contact forces, in the axes of each contact [N, N m per rad, m];
-        ``data.ddq_dq`` and so on.
-
-    Raises
-    ------
-    ValueError
-        As for ``contact_dynamics``.
-    numpy.linalg.LinAlgError
+    all reference frames, gains and two-body contacts. Pinocchio's with respect to configuration are
+    not: in LOCAL_WORLD_ALIGNED for contacts of dimension 6 with kp, or with damping; for two bodies
+    in dimension 3 on a fixed base. External forces are constant in the joint frames. If contacts
+    are redundant, the derivatives of the motion are exact, and those of the forces the solution of
+    least norm, not the derivatives of the forces of least norm. Contacts that contradict each other
+    require damping.
 
     Examples
     --------

@@ -126,18 +126,12 @@ def contact_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: 
 
     Contacts can be redundant, such as two of one link, or contradict each other: without damping,
     the violation of all rows is minimized (least squares), and then the forces (least norm).
-    Damping lets each row give way in proportion to its force, J ddq + drift + damping lambda; with
-    ``residual``, proximal iterations (Carpentier, Budhiraja and Mansard 2021) then remove its
-    effect. Also computes ``data.lambda_c_prox`` and ``data.diff_lambda_c``.
+    Damping lets each row give way in proportion to its force, J ddq + drift + damping lambda; it is
+    at least the rounding errors of J M^-1 J'. With ``residual``, proximal iterations (Carpentier,
+    Budhiraja and Mansard 2021) then remove its effect.
 
     Parameters
     ----------
-    f_ext : dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6), optional
-        External wrenches (force, moment) [N, N m]: by frame name, at the frame's origin and
-        expressed in it; or as an array as for ``aba``.
-    damping : float
-        [m/s2 per N, rad/s2 per N m], 0 or more; acts on the rows at c1, also in WORLD. Rounding
-        errors of J M^-1 J' are a lower limit.
     residual : float, optional
         Iterate until all rows are satisfied to this number [m/s2, rad/s2]; needs damping.
     max_iterations : int
@@ -151,13 +145,6 @@ def contact_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: 
         ``forces["left_foot"]`` is a force (3,) or a wrench (6,) in the axes of the contact
         [N, N m]; ``forces.lambda_c`` all of them, ``data.lambda_c``. Also ``rank``, ``residual``
         and ``iterations``.
-
-    Raises
-    ------
-    ValueError
-        An invalid array, frame, or setting; contacts of the same name, more than 36 rows, or a
-        contact that no joint moves; names it, the expected and the actual value.
-    numpy.linalg.LinAlgError
 
     Examples
     --------

@@ -50,14 +50,19 @@ from .system import solve_forces
 DQ_AFTER = field("dq_after", ("nv",), "Velocity after an impact [rad/s, m/s].")
 IMPULSE_C = field("impulse_c", ("constraints",), "Impulses of contacts, in their axes [N s, "
                                                  "N m s].")
-DQ_AFTER_DQ = field("dq_after_dq", ("nv", "nv"), "Derivative of the velocity after an impact with "
-                                                 "respect to configuration.")
-DQ_AFTER_DV = field("dq_after_dv", ("nv", "nv"), "Derivative of the velocity after an impact with "
-                                                 "respect to that before.")
-DIMPULSE_DQ = field("dimpulse_dq", ("constraints", "nv"), "Derivative of the impulses of contacts "
-                                                          "with respect to configuration.")
-DIMPULSE_DV = field("dimpulse_dv", ("constraints", "nv"), "Derivative of the impulses of contacts "
-                                                          "with respect to velocity.")
+DQ_AFTER_DQ = field("dq_after_dq", ("nv", "nv"),
+                    "Derivative of the velocity after an impact with respect to configuration: [i, "
+                    "j] is that of velocity i along velocity j, in the tangent space [rad/s, m/s "
+                    "per rad, m].")
+DQ_AFTER_DV = field("dq_after_dv", ("nv", "nv"),
+                    "Derivative of the velocity after an impact with respect to that before "
+                    "[rad/s, m/s per rad/s, m/s].")
+DIMPULSE_DQ = field("dimpulse_dq", ("constraints", "nv"),
+                    "Derivative of the impulses, in the axes of each contact, with respect to "
+                    "configuration [N s, N m s per rad, m].")
+DIMPULSE_DV = field("dimpulse_dv", ("constraints", "nv"),
+                    "Derivative of the impulses with respect to velocity [N s, N m s per rad/s, "
+                    "m/s].")
 PREVIOUS = field("_previous_impulse", ("constraints",))
 
 
@@ -249,19 +254,8 @@ def impulse_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
 
         M (v_after - v) = J' impulse,  J v_after = -restitution J v
 
-    Redundant contacts are treated as in ``contact_dynamics``; gains have no effect.
-
-    Parameters
-    ----------
-    v : (nv,) or (B, nv) array_like
-        Velocity before the impact [rad/s, m/s]; for floating and planar joints expressed in the
-        joint frame.
-    contacts : sequence of Contact
-        As for ``contact_dynamics``.
-    restitution : float
-        0: the contacts stay closed, to 1: no energy is lost.
-    damping : float
-        [m/s per N s, rad/s per N m s], 0 or more: each row gives way in proportion to its impulse.
+    Redundant contacts and damping are treated as in ``contact_dynamics``; gains have no effect. v
+    is the velocity before the impact.
 
     Returns
     -------
@@ -270,12 +264,6 @@ def impulse_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     impulses : ContactForces
         By name, in the axes of each contact [N s, N m s]; ``impulses.lambda_c`` is
         ``data.impulse_c``.
-
-    Raises
-    ------
-    ValueError
-        As for ``contact_dynamics``, or a restitution that is not from 0 to 1.
-    numpy.linalg.LinAlgError
 
     Examples
     --------
@@ -301,32 +289,7 @@ def impulse_dynamics_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
     """Derivatives of ``impulse_dynamics`` with respect to configuration and velocity.
 
     Carpentier, Budhiraja and Mansard (2021), applied to momentum; O(n^3 + n^2 m + m^3) for m rows.
-    Also computes ``data.dq_after`` and ``data.impulse_c``.
-
-    Parameters
-    ----------
-    v : (nv,) or (B, nv) array_like
-        Velocity before the impact [rad/s, m/s]; for floating and planar joints expressed in the
-        joint frame.
-    contacts : sequence of Contact
-        As for ``contact_dynamics``.
-    restitution, damping : float
-        As for ``impulse_dynamics``.
-
-    Returns
-    -------
-    dv_dq, dv_dv : (nv, nv) ndarray
-        [i, j] is the derivative of velocity i after the impact along velocity j, in the tangent
-        space of q [rad/s, m/s per rad, m]; with respect to the velocity before it.
-    dimpulse_dq, dimpulse_dv : (m, nv) ndarray
-        Derivatives of the impulses, in the axes of each contact [N s, N m s per rad, m];
-        ``data.dq_after_dq``, ``data.dq_after_dv`` and so on.
-
-    Raises
-    ------
-    ValueError
-        As for ``impulse_dynamics``.
-    numpy.linalg.LinAlgError
+    The result is a named tuple (dv_dq, dv_dv, dimpulse_dq, dimpulse_dv).
 
     Examples
     --------

@@ -229,8 +229,6 @@ def contact_inverse_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLik
 
     Parameters
     ----------
-    f_ext : dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6), optional
-        External wrenches (force, moment) [N, N m], as for ``contact_dynamics``.
     weights : (m,) or (B, m) array_like, optional
         Positive weights of the squares of forces and moments. Default: ones.
 
@@ -240,14 +238,9 @@ def contact_inverse_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLik
         Joint torques and forces [N m, N]; zero for the base, if the contacts can carry it;
         ``data.tau``.
     forces : ContactForces
-        By name, in the axes of each contact [N, N m]. ``residual`` is the largest torque or force
-        of the base that the contacts cannot balance, ``rank`` the number of balanced ones.
-
-    Raises
-    ------
-    ValueError
-        An invalid array or contact, or weights that are not positive; names it, the expected and
-        the actual value.
+        By name, in the axes of each contact [N, N m]; ``data.lambda_c``. ``residual`` is the
+        largest torque or force of the base that the contacts cannot balance, ``rank`` the number of
+        balanced ones.
 
     Examples
     --------
@@ -281,10 +274,6 @@ def contact_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Arra
 
     Parameters
     ----------
-    tau : (nv,) or (B, nv) array_like
-        Measured joint torques and forces [N m, N].
-    f_ext : dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6), optional
-        Other external wrenches (force, moment) [N, N m], as for ``contact_dynamics``.
     weights : (nv,) or (B, nv) array_like, optional
         Positive weights of the squared errors of the torques, such as the inverse variances of
         their noise. Default: ones.
@@ -292,15 +281,9 @@ def contact_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Arra
     Returns
     -------
     ContactForces
-        By name, in the axes of each contact [N, N m]. ``residual`` is the largest torque [N m, N]
-        that the contacts cannot explain. If ``rank`` is less than m, the torques do not determine
-        all forces; they are those of least norm.
-
-    Raises
-    ------
-    ValueError
-        An invalid array or contact, or weights that are not positive; names it, the expected and
-        the actual value.
+        By name, in the axes of each contact [N, N m]; ``data.lambda_c``. ``residual`` is the
+        largest torque [N m, N] that the contacts cannot explain. If ``rank`` is less than m, the
+        torques do not determine all forces; they are those of least norm.
 
     Examples
     --------

@@ -38,12 +38,15 @@ from .system import TOLERANCE
 OSIM = field("osim", ("constraints", "constraints"), "Operational-space inertia of one frame [kg, "
                                                      "kg m, kg m2].")
 JBAR = field("dynamically_consistent_inverse", ("nv", "constraints"),
-             "Inverse of the Jacobian of one frame that weighs with M.")
-PROJECTOR = field("null_space_projector", ("nv", "nv"), "Projects torques so that one frame does "
-                                                        "not accelerate.")
-MU = field("operational_coriolis", ("constraints",), "Coriolis and centrifugal forces at one frame "
-                                                     "[N, N m].")
-P = field("operational_gravity", ("constraints",), "Gravity forces at one frame [N, N m].")
+             "Inverse Jbar of the Jacobian of one frame, which weighs with M.")
+PROJECTOR = field("null_space_projector", ("nv", "nv"),
+                  "Projector N of torques that do not accelerate one frame, in tau = J' f + N "
+                  "tau_0.")
+MU = field("operational_coriolis", ("constraints",),
+           "Coriolis and centrifugal forces at one frame, mu = Lambda (J M^-1 C v - dJ/dt v) [N, N "
+           "m].")
+P = field("operational_gravity", ("constraints",),
+          "Gravity forces at one frame, p = Lambda J M^-1 g [N, N m].")
 
 
 # --- Lambda
@@ -241,28 +244,7 @@ def operational_space_inertia(
     """Operational-space inertia Lambda of a frame, (J M^-1 J')^-1.
 
     The apparent inertia at the frame while all joints are free: Khatib (1987); by elimination along
-    the tree, O(n + d). At a singularity the pseudoinverse, in which the lost
-    directions are 0.
-
-    Parameters
-    ----------
-    frame : str or int
-        Name or index of a frame that a joint moves: link, joint or fixed joint.
-    reference_frame : ReferenceFrame
-        The axes, and the reference point, as for ``frame_jacobian``.
-    dimension : 6 or 3
-        The pose, or the position of the frame's origin.
-    damping : float
-        Added to the diagonal of J M^-1 J', 0 or more, to avoid large numbers near singularities.
-
-    Returns
-    -------
-    (dimension, dimension) ndarray
-        [kg, kg m, kg m2]; ``data.osim``.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
+    the tree, O(n + d). At a singularity the pseudoinverse, in which the lost directions are 0.
 
     Examples
     --------
@@ -282,21 +264,7 @@ def dynamically_consistent_inverse(
     """Dynamically consistent inverse of a frame's Jacobian, M^-1 J' Lambda.
 
     Of all v with J v = x', it finds that of least kinetic energy: Khatib (1987). Its transpose maps
-    torques to the force at the frame. O(n^3). Also computes ``data.osim``.
-
-    Parameters
-    ----------
-    frame, reference_frame, dimension, damping
-        As for ``operational_space_inertia``.
-
-    Returns
-    -------
-    (nv, dimension) ndarray
-        Jbar; ``data.dynamically_consistent_inverse``.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
+    torques to the force at the frame. O(n^3).
 
     Examples
     --------
@@ -315,22 +283,7 @@ def null_space_projector(model: Model, data: Data, q: ArrayLike, frame: str | in
                          damping: float = 0.0, *, threads: int = 1) -> Array:
     """Projector of torques that do not accelerate a frame, I - J' Jbar'.
 
-    Khatib (1987). Its transpose projects velocities that do not move the frame. O(n^3). Also
-    computes ``data.osim`` and ``data.dynamically_consistent_inverse``.
-
-    Parameters
-    ----------
-    frame, reference_frame, dimension, damping
-        As for ``operational_space_inertia``.
-
-    Returns
-    -------
-    (nv, nv) ndarray
-        The matrix N in tau = J' f + N tau_0; ``data.null_space_projector``.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
+    Khatib (1987). Its transpose projects velocities that do not move the frame. O(n^3).
 
     Examples
     --------
@@ -351,24 +304,7 @@ def operational_space_bias(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     """Coriolis and gravity forces at a frame, mu and p.
 
     Khatib (1987), Lambda x'' + mu + p = f, with x'' the time derivative of J v: spatial in LOCAL
-    and WORLD, classical in LOCAL_WORLD_ALIGNED. O(n^3). Also computes ``data.osim`` and
-    ``data.dynamically_consistent_inverse``.
-
-    Parameters
-    ----------
-    frame, reference_frame, dimension, damping
-        As for ``operational_space_inertia``.
-
-    Returns
-    -------
-    mu : (dimension,) ndarray
-        Lambda (J M^-1 C v - dJ/dt v) [N, N m].
-    p : (dimension,) ndarray
-        Lambda J M^-1 g [N, N m]; ``data.operational_coriolis`` and ``data.operational_gravity``.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
+    and WORLD, classical in LOCAL_WORLD_ALIGNED. O(n^3).
 
     Examples
     --------

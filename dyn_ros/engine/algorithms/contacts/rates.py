@@ -22,14 +22,17 @@ from ..kinematics.kinematics import OA_GF, OV
 from ..kinematics.root_axes import position
 from . import packed, rows
 
-DAC_DQ = field("dac_dq", ("constraints", "nv"), "Derivative of the accelerations of contacts with "
-                                                "respect to configuration, in their axes.")
-DAC_DV = field("dac_dv", ("constraints", "nv"), "Derivative of the accelerations of contacts with "
-                                                "respect to velocity.")
-DAC_DA = field("dac_da", ("constraints", "nv"), "Derivative of the accelerations of contacts with "
-                                                "respect to acceleration: their Jacobian.")
-DVC_DQ = field("dvc_dq", ("constraints", "nv"), "Derivative of the velocities of contacts with "
-                                                "respect to configuration, in their axes.")
+DAC_DQ = field("dac_dq", ("constraints", "nv"),
+               "Derivative of the accelerations of contacts with respect to configuration, in "
+               "their axes, at the origin of c1 [m/s2, rad/s2 per rad, m].")
+DAC_DV = field("dac_dv", ("constraints", "nv"), "Derivative of the same accelerations with respect "
+                                                "to velocity [m/s, rad/s per rad, m].")
+DAC_DA = field("dac_da", ("constraints", "nv"),
+               "Derivative of the same accelerations with respect to acceleration: the Jacobian of "
+               "contacts [m, rad per rad, m].")
+DVC_DQ = field("dvc_dq", ("constraints", "nv"),
+               "Derivative of the velocities of contacts with respect to configuration, in their "
+               "axes, at the origin of c1 [m/s, rad/s per rad, m].")
 # With respect to q and v, of dac less the stabilization
 ROW_RATES = field("_row_rates", ("constraints", 2, "nv"))
 RATES = (DAC_DQ, DAC_DV, DAC_DA, DVC_DQ)

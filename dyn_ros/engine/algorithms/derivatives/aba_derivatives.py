@@ -22,8 +22,10 @@ from ..dynamics.crba import M
 from . import rnea_columns as rc
 from . import rnea_derivatives as rd
 
-DDQ_DQ = field("ddq_dq", ("nv", "nv"), "Derivative of the joint accelerations with respect to "
-                                       "configuration [rad/s2, m/s2 per rad, m].")
+DDQ_DQ = field("ddq_dq", ("nv", "nv"),
+               "Derivative of the joint accelerations with respect to configuration: [i, j] is "
+               "that of acceleration i along velocity j, the direction in which "
+               "``Model.integrate`` moves q [rad/s2, m/s2 per rad, m].")
 DDQ_DV = field("ddq_dv", ("nv", "nv"), "Derivative of the joint accelerations with respect to "
                                        "velocity [rad/s2, m/s2 per rad/s, m/s].")
 
@@ -96,24 +98,9 @@ def aba_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: A
     """Derivatives of ``aba`` with respect to configuration, velocity and torque.
 
     Carpentier and Mansard (2018); O(n^3) in the worst case, less for branched trees. Includes
-    ``model.armature``. External forces are constant in the joint frames. Also computes
-    ``data.ddq``, ``data.dtau_dq``, ``data.dtau_dv``, ``data.M`` and, at these accelerations, all
-    that ``rnea_derivatives`` does.
-
-    Returns
-    -------
-    ddq_dq : (nv, nv) ndarray
-        [i, j] is the derivative of acceleration i along velocity j, the direction in which
-        ``Model.integrate`` moves q, in the tangent space [rad/s2, m/s2 per rad, m].
-    ddq_dv : (nv, nv) ndarray
-        With respect to velocity [rad/s2, m/s2 per rad/s, m/s].
-    ddq_dtau : (nv, nv) ndarray
-        With respect to torque: the inverse of M [rad/s2, m/s2 per N m, N]; ``data.ddq_dq``,
-        ``data.ddq_dv`` and ``data.Minv``.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
+    ``model.armature``. External forces are constant in the joint frames. The derivative with
+    respect to torque is the inverse of M. What ``rnea_derivatives`` computes is at these
+    accelerations.
 
     Examples
     --------

@@ -28,18 +28,17 @@ from . import rnea_second_order
 from .aba_derivatives import ALSO_WRITES, DDQ_DQ, DDQ_DV, differentiate
 from .rnea_derivatives import columns_in_world
 
-D2DDQ_DQDQ = field(
-    "d2ddq_dqdq", rnea_second_order.CUBE,
-    "Derivative of ddq_dq with respect to configuration, indexed by acceleration, q, q.")
-D2DDQ_DVDV = field(
-    "d2ddq_dvdv", rnea_second_order.CUBE,
-    "Derivative of ddq_dv with respect to velocity, indexed by acceleration, v, v.")
-D2DDQ_DQDV = field(
-    "d2ddq_dqdv", rnea_second_order.CUBE,
-    "Derivative of ddq_dq with respect to velocity, indexed by acceleration, q, v.")
-D2DDQ_DTAUDQ = field(
-    "d2ddq_dtaudq", rnea_second_order.CUBE,
-    "Derivative of Minv with respect to configuration, indexed by acceleration, tau, q.")
+D2DDQ_DQDQ = field("d2ddq_dqdq", rnea_second_order.CUBE,
+                   "[i, j, k] is the derivative of ddq_dq[i, j] along velocity k, the direction in "
+                   "which ``Model.integrate`` moves q: accelerations in rad/s2 or m/s2, directions "
+                   "in rad or m.")
+D2DDQ_DVDV = field("d2ddq_dvdv", rnea_second_order.CUBE,
+                   "[i, j, k] is the derivative of ddq_dv[i, j] with respect to velocity k.")
+D2DDQ_DQDV = field("d2ddq_dqdv", rnea_second_order.CUBE,
+                   "[i, j, k] is the derivative of ddq_dq[i, j] with respect to velocity k.")
+D2DDQ_DTAUDQ = field("d2ddq_dtaudq", rnea_second_order.CUBE,
+                     "[i, j, k] is the derivative of Minv[i, j] along velocity k; torques in N m "
+                     "or N.")
 SLICE = field("_slice", ("nv", LANES))
 
 
@@ -150,30 +149,9 @@ def aba_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
 
     In closed form, from both orders of ``rnea``: Singh, Russell and Wensing (2022); O(n^4).
     Derivatives with respect to torque and velocity, and twice with respect to torque, are zero.
-    Includes ``model.armature``. External forces are constant in the joint frames. Also computes all
-    that ``aba_derivatives`` does, and the tensors of ``rnea_second_order_derivatives`` at these
-    accelerations.
-
-    Returns
-    -------
-    d2ddq_dqdq : (nv, nv, nv) ndarray
-        [i, j, k] is the derivative of ddq_dq[i, j] along velocity k, the direction in which
-        ``Model.integrate`` moves q. Symmetric in j and k, except for two directions of the same
-        floating, planar or spherical joint, which do not commute.
-    d2ddq_dvdv : (nv, nv, nv) ndarray
-        [i, j, k] is the derivative of ddq_dv[i, j] with respect to velocity k. Symmetric in j
-        and k.
-    d2ddq_dqdv : (nv, nv, nv) ndarray
-        [i, j, k] is the derivative of ddq_dq[i, j] with respect to velocity k.
-    d2ddq_dtaudq : (nv, nv, nv) ndarray
-        [i, j, k] is the derivative of ddq_dtau[i, j], the inverse of M, along velocity k.
-        Symmetric in i and j.
-        Accelerations in rad/s2 or m/s2, directions in rad or m, torques in N m or N. For a single
-        state, ``data.d2ddq_dqdq`` and so on; for a batch, new arrays with a leading batch axis.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
+    Includes ``model.armature``. External forces are constant in the joint frames. Symmetric are
+    d2ddq_dvdv in j and k, d2ddq_dtaudq in i and j, and d2ddq_dqdq in j and k, except for two
+    directions of the same floating, planar or spherical joint, which do not commute.
 
     Examples
     --------

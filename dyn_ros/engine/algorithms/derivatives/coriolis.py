@@ -75,12 +75,7 @@ def coriolis_matrix(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
 
     C is not unique; for this one, dM/dt - 2 C is skew-symmetric. If all joints have one degree of
     freedom, it is the matrix of the Christoffel symbols. Echeandia and Wensing (2021), algorithm 1;
-    O(n d) for a tree of depth d. Also computes ``data.J``, ``data.dJ`` and ``data.ov``.
-
-    Returns
-    -------
-    (nv, nv) ndarray
-        Coriolis matrix [kg m2 rad/s, kg m/s]; ``data.C``.
+    O(n d) for a tree of depth d.
 
     Examples
     --------

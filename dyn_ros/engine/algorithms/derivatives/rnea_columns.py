@@ -12,16 +12,17 @@ from ..kinematics import root_axes as ra
 from ..kinematics.jacobians import DJ, J, move_columns
 from ..kinematics.kinematics import OA_GF, OV
 
-PSID = field("psid", ("ncolumns", 6), "ov x J, with ov of the parent joint.", True)
+PSID = field("psid", ("ncolumns", 6),
+             "ov x J, with ov of the parent joint [m/s, rad/s per rad, m].", True)
 PSIDD = field("psidd", ("ncolumns", 6), "oa_gf x J + ov x psid, with oa_gf and ov of the parent "
-                                        "joint.", True)
+                                        "joint [m/s2, rad/s2 per rad, m].", True)
 DVDQ = field("dVdq", ("ncolumns", 6),
              "Derivative of the velocity of a body in the subtree with respect to q, in a frame "
-             "moving with the column; equal to psid.", True)
-DADQ = field("dAdq", ("ncolumns", 6),
-             "Derivative of the acceleration of a body in the subtree with respect to q, in a "
-             "frame moving with the column; equal to psidd without gravity.", True)
-DADV = field("dAdv", ("ncolumns", 6), "dJ + dVdq.", True)
+             "moving with the column; equal to psid [m/s, rad/s per rad, m].", True)
+DADQ = field("dAdq", ("ncolumns", 6), "Derivative of the acceleration of a body in the subtree "
+                                      "with respect to q, in a frame moving with the column; equal "
+                                      "to psidd without gravity [m/s2, rad/s2 per rad, m].", True)
+DADV = field("dAdv", ("ncolumns", 6), "dJ + dVdq [m/s, rad/s per rad, m].", True)
 # Of each body, then of each joint's subtree, about the first joint's origin
 COMPOSITE_INERTIA = field("_oYcrb", ("rows", 10))
 COMPOSITE_CORIOLIS = field("_oBcrb", ("rows", 12))

@@ -32,18 +32,25 @@ from ..kinematics.jacobians import DJ, J
 from ..kinematics.kinematics import OA_GF, OV
 from . import rnea_columns as rc
 
-DTAU_DQ = field("dtau_dq", ("nv", "nv"), "Derivative of the joint torques with respect to "
-                                         "configuration [N m, N per rad, m].", sparse=True)
+DTAU_DQ = field("dtau_dq", ("nv", "nv"),
+                "Derivative of the joint torques with respect to configuration: [i, j] is that of "
+                "torque i along velocity j, the direction in which ``Model.integrate`` moves q [N "
+                "m, N per rad, m].", sparse=True)
 DTAU_DV = field("dtau_dv", ("nv", "nv"), "Derivative of the joint torques with respect to "
                                          "velocity [N m s, N s per rad, m].", sparse=True)
-DG_DQ = field("dg_dq", ("nv", "nv"), "Derivative of the gravity torques with respect to "
-                                     "configuration [N m, N per rad, m].", sparse=True)
-DFDA = field("dFda", ("ncolumns", 6), "Derivative of the force on a joint's subtree with respect "
-                                      "to the acceleration of the joint, expressed in the world, "
-                                      "at its origin.", True)
-DFDQ = field("dFdq", ("ncolumns", 6), "Derivative of this force with respect to q; with or "
-                                      "without gravity, depending on the last algorithm.", True)
-DFDV = field("dFdv", ("ncolumns", 6), "Derivative of this force with respect to velocity.", True)
+DG_DQ = field("dg_dq", ("nv", "nv"),
+              "Derivative of the gravity torques with respect to configuration: [i, j] is that of "
+              "torque i along velocity j, in the tangent space [N m, N per rad, m].", sparse=True)
+DFDA = field("dFda", ("ncolumns", 6),
+             "Derivative of the force on a joint's subtree with respect to the acceleration of the "
+             "joint, expressed in the world, at its origin [kg m, kg m2].", True)
+DFDQ = field("dFdq", ("ncolumns", 6),
+             "Derivative of the force on a joint's subtree with respect to q, expressed in the "
+             "world, at its origin [N, N m per rad, m]; with or without gravity, depending on the "
+             "last algorithm.", True)
+DFDV = field("dFdv", ("ncolumns", 6),
+             "Derivative of the force on a joint's subtree with respect to velocity, expressed in "
+             "the world, at its origin [N s, N m s per rad, m].", True)
 
 
 @kernel
@@ -237,21 +244,8 @@ def rnea_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Ar
     """Derivatives of ``rnea`` with respect to configuration, velocity and acceleration.
 
     Singh, Russell and Wensing (2022), based on Carpentier and Mansard (2018); O(n d) for a tree of
-    depth d. Includes ``model.armature``. External forces are constant in the joint frames. Also
-    computes ``data.tau``, ``data.ov`` and ``data.oa_gf``, and, as columns expressed in the world at
-    its origin: ``data.J``, ``data.dJ``, ``data.psid``, ``data.psidd``, ``data.dVdq``,
-    ``data.dAdq``, ``data.dAdv``, ``data.dFdq``, ``data.dFdv`` and ``data.dFda``.
-
-    Returns
-    -------
-    dtau_dq : (nv, nv) ndarray
-        [i, j] is the derivative of torque i along velocity j, the direction in which
-        ``Model.integrate`` moves q, in the tangent space [N m, N per rad, m].
-    dtau_dv : (nv, nv) ndarray
-        With respect to velocity [N m s, N s per rad, m].
-    M : (nv, nv) ndarray
-        With respect to acceleration: the joint-space inertia matrix [kg m2, kg m, kg];
-        ``data.dtau_dq``, ``data.dtau_dv`` and ``data.M``.
+    depth d. Includes ``model.armature``. External forces are constant in the joint frames. The
+    derivative with respect to acceleration is M.
 
     Examples
     --------
@@ -271,14 +265,7 @@ def generalized_gravity_derivatives(model: Model, data: Data, q: ArrayLike, *,
                                     threads: int = 1) -> Array:
     """Derivative of ``generalized_gravity`` with respect to configuration.
 
-    Singh, Russell and Wensing (2022) at rest; O(n d) for a tree of depth d. Also computes
-    ``data.J``, ``data.psidd`` and ``data.dFdq``.
-
-    Returns
-    -------
-    (nv, nv) ndarray
-        [i, j] is the derivative of torque i along velocity j, in the tangent space [N m, N per rad,
-        m]; ``data.dg_dq``.
+    Singh, Russell and Wensing (2022) at rest; O(n d) for a tree of depth d.
 
     Examples
     --------
@@ -296,13 +283,7 @@ def static_torque_derivatives(model: Model, data: Data, q: ArrayLike, f_ext: Arr
     """Derivative of ``static_torque`` with respect to configuration.
 
     Singh, Russell and Wensing (2022) at rest; O(n d) for a tree of depth d. External forces are
-    constant in the joint frames. Also computes ``data.J``, ``data.psidd`` and ``data.dFdq``.
-
-    Returns
-    -------
-    (nv, nv) ndarray
-        [i, j] is the derivative of torque i along velocity j, in the tangent space [N m, N per rad,
-        m]; ``data.dtau_dq``.
+    constant in the joint frames.
 
     Examples
     --------

@@ -49,14 +49,16 @@ from . import rnea_columns as rc
 from . import rnea_derivatives as rd
 
 CUBE = ("nv", "nv", "nv")
-D2TAU_DQDQ = field("d2tau_dqdq", CUBE, "Derivative of dtau_dq with respect to configuration, "
-                                       "indexed by torque, q, q.", sparse=True)
-D2TAU_DVDV = field("d2tau_dvdv", CUBE, "Derivative of dtau_dv with respect to velocity, indexed "
-                                       "by torque, v, v.", sparse=True)
-D2TAU_DQDV = field("d2tau_dqdv", CUBE, "Derivative of dtau_dq with respect to velocity, indexed "
-                                       "by torque, q, v.", sparse=True)
-D2TAU_DADQ = field("d2tau_dadq", CUBE, "Derivative of M with respect to configuration, indexed by "
-                                       "torque, a, q.", sparse=True)
+D2TAU_DQDQ = field("d2tau_dqdq", CUBE,
+                   "[i, j, k] is the derivative of dtau_dq[i, j] along velocity k, the direction "
+                   "in which ``Model.integrate`` moves q: torques in N m or N, directions in rad "
+                   "or m.", sparse=True)
+D2TAU_DVDV = field("d2tau_dvdv", CUBE, "[i, j, k] is the derivative of dtau_dv[i, j] with respect "
+                                       "to velocity k.", sparse=True)
+D2TAU_DQDV = field("d2tau_dqdv", CUBE, "[i, j, k] is the derivative of dtau_dq[i, j] with respect "
+                                       "to velocity k.", sparse=True)
+D2TAU_DADQ = field("d2tau_dadq", CUBE,
+                   "[i, j, k] is the derivative of M[i, j] along velocity k.", sparse=True)
 
 Outer = namedtuple("Outer", "S Fa Fv Fq Y P D u")   # column d; u = B' S_d
 Forces = namedtuple("Forces", "F1 F2 F3 F4 F5 F6 F7 difference")
@@ -205,24 +207,11 @@ def rnea_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: Arr
 
     Singh, Russell and Wensing (2022), in closed form; O(n d^2) for a tree of depth d. Derivatives
     with respect to acceleration and velocity, and twice with respect to acceleration, are zero.
-    External forces are constant in the joint frames. Also computes all that ``rnea_derivatives``
-    does.
+    External forces are constant in the joint frames.
 
-    Returns
-    -------
-    d2tau_dqdq : (nv, nv, nv) ndarray
-        [i, j, k] is the derivative of dtau_dq[i, j] along velocity k, the direction in which
-        ``Model.integrate`` moves q. Symmetric in j and k, except for two directions of the same
-        floating, planar or spherical joint, which do not commute: the entries then differ by the
-        derivative of torque i along their Lie bracket.
-    d2tau_dvdv : (nv, nv, nv) ndarray
-        [i, j, k] is the derivative of dtau_dv[i, j] with respect to velocity k. Symmetric in j
-        and k.
-    d2tau_dqdv : (nv, nv, nv) ndarray
-        [i, j, k] is the derivative of dtau_dq[i, j] with respect to velocity k.
-    d2tau_dadq : (nv, nv, nv) ndarray
-        [i, j, k] is the derivative of M[i, j] along velocity k. Symmetric in i and j. Torques in N
-        m or N, directions in rad or m; ``data.d2tau_dqdq`` and so on.
+    d2tau_dvdv is symmetric in j and k, d2tau_dadq in i and j, and d2tau_dqdq in j and k, except for
+    two directions of the same floating, planar or spherical joint, which do not commute: the
+    entries then differ by the derivative of torque i along their Lie bracket.
 
     Examples
     --------

@@ -21,11 +21,10 @@ from .crba import COMPOSITE, crba_kernel
 from .factor import DOUBTFUL, factor, solve
 from .rnea import NLE, external_force, nonlinear_effects_kernel
 
-DDQ = field("ddq", ("nv",), "Joint accelerations from aba [rad/s2, m/s2].")
-LINK_ACCELERATION = field(
-    "link_accelerations", ("rows", 6), "Spatial acceleration of each joint's body from "
-                                       "vereshchagin, including that of the root, expressed in "
-                                       "the root frame at the joint's origin [m/s2, rad/s2].")
+DDQ = field("ddq", ("nv",), "Joint accelerations [rad/s2, m/s2].")
+LINK_ACCELERATION = field("link_accelerations", ("rows", 6),
+                          "Spatial acceleration of each joint's body, including that of the root, "
+                          "expressed in the root frame at the joint's origin [m/s2, rad/s2].")
 BIAS = field("_c", ("rows", 6))
 CHILDREN = field("_Yaba", ("rows", 21))       # articulated inertias of a joint's children
 BIAS_FORCE = field("_pA", ("rows", 6))
@@ -231,15 +230,6 @@ def aba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
 
     Articulated-body algorithm, Featherstone (2008), table 7.1; O(n). Includes ``model.armature``.
     If mimic joints couple branches, M is factored instead.
-
-    Returns
-    -------
-    (nv,) ndarray
-        Joint accelerations [rad/s2, m/s2]; ``data.ddq``.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
 
     Examples
     --------

@@ -25,8 +25,9 @@ from .crba import COMPOSITE, composite_column
 from .factor import DOUBTFUL
 
 YABA = field("Yaba", ("rows", 6, 6), "Articulated-body inertia of each joint's subtree, expressed "
-                                     "in the joint frame [kg, kg m, kg m2].")
-OYABA = field("oYaba", ("rows", 6, 6), "The same, expressed in the world.")
+                                     "in the joint frame, at its origin [kg, kg m, kg m2].")
+OYABA = field("oYaba", ("rows", 6, 6), "Articulated-body inertia of each joint's subtree, "
+                                       "expressed in the world, at its origin [kg, kg m, kg m2].")
 BEHIND = field("_behind_M", ("nv", "nv"))       # H: of the joints behind one joint
 HOLDING = field("_behind_F", ("nv", 6))         # F, a row for each velocity
 BEHIND_SIZE = field("_behind_size", ("nv",))    # the diagonal of H without cancellation
@@ -194,13 +195,6 @@ def articulated_inertias(model: Model, data: Data, q: ArrayLike, *,
     Joints outside the subtree, and the joint itself, do not hold it, even if they have this
     coordinate; its armature counts completely. If there are mimic joints, H of the joints behind
     each joint is factored; O(n^4) in the worst case.
-
-    Returns
-    -------
-    Yaba : (njoints, 6, 6) ndarray
-        Expressed in each joint frame, at its origin [kg, kg m, kg m2].
-    oYaba : (njoints, 6, 6) ndarray
-        Expressed in the world, at the world's origin; ``data.Yaba`` and ``data.oYaba``.
 
     Raises
     ------

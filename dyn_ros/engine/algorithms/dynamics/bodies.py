@@ -15,11 +15,12 @@ from ...model.model import Model
 from ..kinematics.kinematics import place_all
 from .rnea import TAU, newton_euler
 
-H = field("h", ("rows", 6), "Momentum of each joint's body, expressed in the joint frame, at its "
-                            "origin [kg m/s, kg m2/s].")
-OH = field("oh", ("rows", 6), "The same, expressed in the world, at its origin.")
-OF = field("of", ("rows", 6), "Force that each joint transmits to its body, expressed in the "
-                              "world, at its origin [N, N m].")
+H = field("h", ("rows", 6), "Momentum (linear, angular) of each joint's body, expressed in the "
+                            "joint frame, at its origin [kg m/s, kg m2/s].")
+OH = field("oh", ("rows", 6), "Momentum (linear, angular) of each joint's body, expressed in the "
+                              "world, at its origin [kg m/s, kg m2/s].")
+OF = field("of", ("rows", 6), "Force and moment that each joint transmits to its body, expressed "
+                              "in the world, at its origin [N, N m].")
 
 
 @kernel
@@ -71,13 +72,7 @@ def body_momenta(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
 
     Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13; O(n). The momentum is that of
     the single body, as after Pinocchio's rnea; Pinocchio's computeCentroidalMomentum stores that of
-    the subtree under the same name. Also computes ``data.v``, ``data.liMi`` and ``data.oMi``.
-
-    Returns
-    -------
-    h, oh : (njoints, 6) ndarray
-        Linear and angular momentum, expressed in each joint frame at its origin, and in the world
-        at its origin [kg m/s, kg m2/s]; ``data.h`` and ``data.oh``.
+    the subtree under the same name.
 
     Examples
     --------
@@ -94,14 +89,7 @@ def joint_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayL
     """Force that each joint transmits to its body, which moves and supports the whole subtree.
 
     Recursive Newton-Euler algorithm, Featherstone (2008), table 5.1; O(n). The force includes the
-    reaction to gravity, minus external forces; the joint torque is S' f, excluding armature. Also
-    computes ``data.tau``, ``data.v``, ``data.a_gf``, ``data.liMi`` and ``data.oMi``.
-
-    Returns
-    -------
-    f, of : (njoints, 6) ndarray
-        Force and moment, expressed in each joint frame at its origin, and in the world at its
-        origin [N, N m]; ``data.f`` and ``data.of``.
+    reaction to gravity, minus external forces; the joint torque is S' f, excluding armature.
 
     Examples
     --------

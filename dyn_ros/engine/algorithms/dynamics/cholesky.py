@@ -18,10 +18,12 @@ from ...model.model import Model
 from .crba import M, crba_kernel
 from .factor import L, factor, pivot, solve, solve_inward
 
-UPPER = field("U", ("nv", "nv"), "Unit upper triangular factor of M = U D U', as sparse as the "
-                                 "tree.", True)
-D = field("D", ("nv",), "Diagonal of M = U D U' [kg m2, kg].")
-D_INVERSE = field("Dinv", ("nv",), "Inverse of D.")
+UPPER = field("U", ("nv", "nv"),
+              "Unit upper triangular factor of M = U D U', as sparse as the tree; complete, with "
+              "the zeros below the diagonal and the ones on it.", True)
+D = field("D", ("nv",), "Diagonal of M = U D U': the inertia that each velocity moves while its "
+                        "descendants are free [kg m2, kg].")
+D_INVERSE = field("Dinv", ("nv",), "Inverse of D, 1 / D.")
 VECTOR = field("_b", ("nv",))
 PRODUCT = field("_product", ("nv",))
 
@@ -141,20 +143,6 @@ def cholesky(model: Model, data: Data, q: ArrayLike, *,
     tree of depth d. If mimic joints couple branches, each entry above the diagonal can be nonzero.
     M includes ``model.armature``.
 
-    Returns
-    -------
-    U : (nv, nv) ndarray
-        Complete, with the zeros below the diagonal and the ones on it.
-    D : (nv,) ndarray
-        Diagonal of D: the inertia that each velocity moves while its descendants are free [kg m2,
-        kg].
-    Dinv : (nv,) ndarray
-        1 / D; ``data.U``, ``data.D`` and ``data.Dinv``.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-
     Examples
     --------
     >>> U, D, Dinv = dyn_ros.cholesky(model, data, q)
@@ -171,19 +159,10 @@ def cholesky_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
     Featherstone (2008), section 6.5; O(n d^2) for a tree of depth d. M includes
     ``model.armature``. For torques b, these are the accelerations that they add.
 
-    Parameters
-    ----------
-    b : (nv,) or (B, nv) array_like
-        The vector, such as torques and forces [N m, N].
-
     Returns
     -------
     (nv,) ndarray
-        For torques b, accelerations [rad/s2, m/s2].
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
+        For torques and forces b [N m, N], accelerations [rad/s2, m/s2].
 
     Examples
     --------
@@ -202,15 +181,10 @@ def cholesky_M_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
     For accelerations b, these are the torques that cause them. M is not factored, so it may be
     singular.
 
-    Parameters
-    ----------
-    b : (nv,) or (B, nv) array_like
-        The vector, such as accelerations [rad/s2, m/s2].
-
     Returns
     -------
     (nv,) ndarray
-        For accelerations b, torques and forces [N m, N].
+        For accelerations b [rad/s2, m/s2], torques and forces [N m, N].
 
     Examples
     --------
@@ -225,14 +199,6 @@ def cholesky_U_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
                      threads: int = 1) -> Array:
     """U b, with M = U D U' as in ``cholesky``.
 
-    Returns
-    -------
-    (nv,) ndarray
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-
     Examples
     --------
     >>> U, D, Dinv = dyn_ros.cholesky(model, data, q)
@@ -245,14 +211,6 @@ def cholesky_U_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 def cholesky_Ut_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
                       threads: int = 1) -> Array:
     """U' b, with M = U D U' as in ``cholesky``.
-
-    Returns
-    -------
-    (nv,) ndarray
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
 
     Examples
     --------
@@ -267,14 +225,6 @@ def cholesky_U_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
                      threads: int = 1) -> Array:
     """U^-1 b, with M = U D U' as in ``cholesky``.
 
-    Returns
-    -------
-    (nv,) ndarray
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-
     Examples
     --------
     >>> x = dyn_ros.cholesky_U_solve(model, data, q, tau).copy()
@@ -287,14 +237,6 @@ def cholesky_U_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 def cholesky_Ut_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
                       threads: int = 1) -> Array:
     """U'^-1 b, with M = U D U' as in ``cholesky``.
-
-    Returns
-    -------
-    (nv,) ndarray
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
 
     Examples
     --------

@@ -20,11 +20,16 @@ from ...model.model import Model
 from ..kinematics import root_axes as ra
 from .crba import COMPOSITE
 
-YCRB = field("Ycrb", ("rows", 6, 6), "Inertia of each joint's subtree, with joints locked, "
-                                     "expressed in the joint frame [kg, kg m, kg m2].")
-OYCRB = field("oYcrb", ("rows", 6, 6), "The same, expressed in the world.")
-DYCRB = field("dYcrb", ("rows", 6, 6), "doYcrb, expressed in the joint frame.")
-DOYCRB = field("doYcrb", ("rows", 6, 6), "Rate of oYcrb [kg/s, kg m/s, kg m2/s].")
+YCRB = field("Ycrb", ("rows", 6, 6),
+             "Inertia of each joint's subtree, with joints locked, expressed in the joint frame, "
+             "at its origin [kg, kg m, kg m2].")
+OYCRB = field("oYcrb", ("rows", 6, 6), "Inertia of each joint's subtree, with joints locked, "
+                                       "expressed in the world, at its origin [kg, kg m, kg m2].")
+DYCRB = field("dYcrb", ("rows", 6, 6), "doYcrb, expressed in the joint frame, at its origin; not "
+                                       "the derivative of the entries of Ycrb, which do not depend "
+                                       "on the joint's own motion [kg/s, kg m/s, kg m2/s].")
+DOYCRB = field("doYcrb", ("rows", 6, 6), "Rate of oYcrb, the sum of ov x* Y - Y ov x over the "
+                                         "bodies [kg/s, kg m/s, kg m2/s].")
 COMPOSITE_RATE = field("_composite_rate", ("rows", 10))
 
 
@@ -128,15 +133,6 @@ def composite_inertias(model: Model, data: Data, q: ArrayLike, v: ArrayLike | No
 
     Featherstone, Rigid Body Dynamics Algorithms (2008), section 6.2; O(n). The matrices map motions
     to momenta, with linear parts first.
-
-    Returns
-    -------
-    Ycrb, oYcrb : (njoints, 6, 6) ndarray
-        Expressed in each joint frame, and in the world, at the respective origin [kg, kg m, kg m2].
-    dYcrb, doYcrb : (njoints, 6, 6) ndarray
-        doYcrb is the rate of oYcrb, the sum of ov x* Y - Y ov x over the bodies; dYcrb is the same
-        tensor expressed in the joint frame. It is not the derivative of the entries of Ycrb, which
-        do not depend on the joint's own motion [kg/s, kg m/s, kg m2/s]; ``data.Ycrb`` and so on.
 
     Examples
     --------

@@ -78,11 +78,6 @@ def crba(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     Composite-rigid-body algorithm, Featherstone (2008), table 6.2; O(n d) for a tree of depth d.
     The diagonal includes ``model.armature``.
 
-    Returns
-    -------
-    (nv, nv) ndarray
-        Inertia matrix [kg m2, kg m, kg]; ``data.M``.
-
     Examples
     --------
     >>> M = dyn_ros.crba(model, data, q).copy()

@@ -86,13 +86,7 @@ def kinetic_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
                    threads: int = 1) -> Scalar:
     """Kinetic energy, v' M v / 2, including the rotors (``model.armature``).
 
-    Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13, body by body; O(n). Also
-    computes ``data.v``, ``data.liMi`` and ``data.oMi``.
-
-    Returns
-    -------
-    float, or (B,) ndarray
-        [J].
+    Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13, body by body; O(n).
 
     Examples
     --------
@@ -106,12 +100,7 @@ def kinetic_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
 def potential_energy(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Scalar:
     """Potential energy in the gravity field, -m g.com; zero if com is at the root's origin.
 
-    O(n). The link of a fixed base is excluded. Also computes ``data.liMi`` and ``data.oMi``.
-
-    Returns
-    -------
-    float, or (B,) ndarray
-        [J].
+    O(n). The link of a fixed base is excluded.
 
     Examples
     --------
@@ -129,13 +118,7 @@ def mechanical_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
                       threads: int = 1) -> Scalar:
     """Sum of kinetic and potential energy; its rate is the power of the joint torques.
 
-    O(n). Also computes ``data.kinetic_energy``, ``data.potential_energy``, ``data.v``,
-    ``data.liMi`` and ``data.oMi``.
-
-    Returns
-    -------
-    float, or (B,) ndarray
-        [J].
+    O(n).
 
     Examples
     --------

@@ -19,8 +19,9 @@ from ...model.inputs import finite_array, require_model
 from ...model.model import Model
 from .rnea import TAU, external_force, newton_euler
 
-FRAME_F = field("frame_f", ("nframes", 6), "Force that the joint of each frame transmits, "
-                                           "expressed in the frame, at its origin [N, N m].")
+FRAME_F = field("frame_f", ("nframes", 6),
+                "Force and moment that the joint of each frame transmits, expressed in the frame, "
+                "at its origin [N, N m].")
 WRENCHES = field("_wrenches", ("nframes", 6))       # on the link of each frame, expressed in it
 
 
@@ -86,8 +87,7 @@ def frame_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayL
     that were added to it, it is that of the joint that connects the link; for the root link without
     a joint, the force of the ground on the whole robot. As in ``joint_forces``, it includes the
     reaction to gravity, minus external forces. Recursive Newton-Euler algorithm, Featherstone
-    (2008), table 5.1, and a sum over links; O(n). Also computes ``data.tau``, ``data.v``,
-    ``data.a_gf`` and ``data.f``.
+    (2008), table 5.1, and a sum over links; O(n).
 
     Parameters
     ----------
@@ -95,17 +95,6 @@ def frame_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayL
         External wrenches (force, moment) [N, N m]: by the name of a frame, on the link of this
         frame, at its origin and expressed in it; or for each joint, on the link that the joint
         connects, before all fixed joints, at the origin of the joint frame and expressed in it.
-
-    Returns
-    -------
-    (nframes, 6) ndarray
-        Force and moment, expressed in each frame at its origin [N, N m]; ``data.frame_f``.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value. An unknown frame in ``f_ext``.
 
     Examples
     --------
@@ -141,11 +130,6 @@ def frame_force(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLi
     (6,) ndarray
         Force and moment, expressed in the frame at its origin [N, N m]. For a single state, part
         of ``data.frame_f``; for a batch, with a leading batch axis.
-
-    Raises
-    ------
-    ValueError
-        As for ``frame_forces``, or an unknown frame (lists the valid ones).
 
     Examples
     --------

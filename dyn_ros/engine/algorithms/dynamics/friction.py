@@ -39,12 +39,6 @@ def joint_friction(model: Model, v: ArrayLike) -> Array:
     (nv,) or (B, nv) ndarray
         A new array [N m, N].
 
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, or a number that is not finite; names the argument, the expected and
-        the actual value.
-
     Examples
     --------
     >>> robot = copy.copy(model)

@@ -24,7 +24,8 @@ from .composites import place_bodies
 from .crba import crba_kernel
 from .factor import factor, pivot, solve_inward
 
-MINV = field("Minv", ("nv", "nv"), "Inverse of the joint-space inertia matrix, full.")
+MINV = field("Minv", ("nv", "nv"),
+             "Inverse of the joint-space inertia matrix, full [rad/s2, m/s2 per N m, N].")
 ROOT = field("_root_of_Minv", ("nv", "padded"), zeros=True)     # V
 STEPS = field("_steps", ("nv", 13))                 # S, U and 1, all times D^-1/2
 PROPAGATED = field("_passing", (6, "padded"))     # forces, one per column
@@ -219,15 +220,6 @@ def minverse(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Arr
 
     Featherstone (2008), sections 6.5 and 7.2; Carpentier (2018). O(n^2 d) for a tree of depth d.
     Includes ``model.armature``. If mimic joints couple branches, M is factored instead.
-
-    Returns
-    -------
-    (nv, nv) ndarray
-        Inverse of M; ``data.Minv``.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
 
     Examples
     --------

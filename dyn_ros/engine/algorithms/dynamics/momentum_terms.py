@@ -129,16 +129,7 @@ def momentum_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
 
     The joint efforts of a motion are tau = dp/dt - (C' v - g). De Luca and Mattone (2005), with C
     of ``coriolis_matrix``, which is not computed; O(n). Includes ``model.armature``. For floating,
-    planar and spherical joints, dp/dt consists of the rates of the numbers in p. Also computes
-    ``data.v``.
-
-    Returns
-    -------
-    generalized_momentum : (nv,) ndarray
-        M v [kg m2/s, kg m/s]. For a single state, an attribute of ``data``, as is the other one;
-        for a batch, new arrays with a leading batch axis.
-    momentum_rate : (nv,) ndarray
-        C' v - g [N m, N].
+    planar and spherical joints, dp/dt consists of the rates of the numbers in p.
 
     Examples
     --------

@@ -22,7 +22,7 @@ from ...kernel.lanes import constant, load
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
 
-TAU = field("tau", ("nv",), "Joint torques and forces from rnea and static_torque [N m, N].")
+TAU = field("tau", ("nv",), "Joint torques and forces [N m, N].")
 NLE = field("nle", ("nv",), "Coriolis, centrifugal and gravity torques [N m, N].")
 G = field("g", ("nv",), "Gravity torques [N m, N].")
 
@@ -134,12 +134,7 @@ def rnea(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
     """Inverse dynamics: the joint torques for a motion, M a + nle - J' f_ext.
 
     Recursive Newton-Euler algorithm, Featherstone (2008), table 5.1; O(n). Includes
-    ``model.armature``. Also computes ``data.v``, ``data.a_gf`` and ``data.f``.
-
-    Returns
-    -------
-    (nv,) ndarray
-        Joint torques and forces [N m, N]; ``data.tau``.
+    ``model.armature``.
 
     Examples
     --------
@@ -159,12 +154,7 @@ def nonlinear_effects(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
                       threads: int = 1) -> Array:
     """Coriolis, centrifugal and gravity torques: ``rnea`` at zero acceleration.
 
-    Featherstone (2008), table 5.1; O(n). Also computes ``data.v``, ``data.a_gf`` and ``data.f``.
-
-    Returns
-    -------
-    (nv,) ndarray
-        Joint torques and forces [N m, N]; ``data.nle``.
+    Featherstone (2008), table 5.1; O(n).
 
     Examples
     --------
@@ -178,12 +168,7 @@ def nonlinear_effects(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
 def generalized_gravity(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     """Gravity torques, the gradient of the potential energy: ``rnea`` at rest.
 
-    Featherstone (2008), table 5.1 with v = a = 0; O(n). Also computes ``data.a_gf`` and ``data.f``.
-
-    Returns
-    -------
-    (nv,) ndarray
-        Joint torques and forces [N m, N]; ``data.g``.
+    Featherstone (2008), table 5.1 with v = a = 0; O(n).
 
     Examples
     --------
@@ -202,12 +187,7 @@ def static_torque(model: Model, data: Data, q: ArrayLike, f_ext: ArrayLike, *,
                   threads: int = 1) -> Array:
     """Torques that hold the robot still under gravity and external forces, g - J' f_ext.
 
-    Featherstone (2008), table 5.1 with v = a = 0; O(n). Also computes ``data.a_gf`` and ``data.f``.
-
-    Returns
-    -------
-    (nv,) ndarray
-        Joint torques and forces [N m, N]; ``data.tau``.
+    Featherstone (2008), table 5.1 with v = a = 0; O(n).
 
     Examples
     --------

@@ -232,7 +232,8 @@ def momentum_observer_step(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     tau : (nv,) or (B, nv) array_like
         Joint efforts measured with q and v [N m, N]; zero for a floating base.
     dt : float or (B,) array_like
-        Time since the previous sample [s]. Zero for the first one: the external efforts remain.
+        Time since the previous sample [s], 0 or more. 0 for the first one: the external efforts
+        remain.
     gain : float or (nv,) array_like
         Bandwidth [1/s], more than 0.
     external, momentum, known_effort : (nv,) or (B, nv) array_like
@@ -241,7 +242,7 @@ def momentum_observer_step(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
         Whether the joints have the damping and friction of the model.
     friction_velocity : float or (nv,) array_like
         Coulomb friction changes its sign linearly between minus and plus this velocity [rad/s,
-        m/s]; with 0 it is that of ``joint_friction``.
+        m/s], 0 or more; with 0 it is that of ``joint_friction``.
     direct : bool
         Multiply the change of velocity by M instead of subtracting momenta.
 
@@ -250,13 +251,6 @@ def momentum_observer_step(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     ObserverState
         (external, momentum, known_effort); ``data.external_effort``, ``data.observed_momentum`` and
         ``data.known_effort``.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, a negative dt or friction velocity, a
-        gain that is not positive, or a quaternion that is not unit; names the argument, the
-        expected and the actual value.
 
     Examples
     --------

@@ -27,16 +27,19 @@ from ...model.inputs import flag
 from ...model.model import Model
 from . import frame_jacobians, frames
 
-V_DQ = field("v_partial_dq", ("nv", 6), "Derivative of the velocity of one frame with respect to "
-                                        "configuration.", True)
+V_DQ = field("v_partial_dq", ("nv", 6),
+             "Derivative of the velocity (linear, angular) of one frame with respect to "
+             "configuration; each column is along one velocity, in the tangent space [m/s, rad/s "
+             "per rad, m].", True)
 V_DV = field("v_partial_dv", ("nv", 6), "Derivative of the velocity of one frame with respect to "
-                                        "velocity.", True)
-A_DQ = field("a_partial_dq", ("nv", 6), "Derivative of the acceleration of one frame with respect "
-                                        "to configuration.", True)
+                                        "velocity: its Jacobian [m, rad per rad, m].", True)
+A_DQ = field("a_partial_dq", ("nv", 6),
+             "Derivative of the acceleration (linear, angular) of one frame with respect to "
+             "configuration [m/s2, rad/s2 per rad, m].", True)
 A_DV = field("a_partial_dv", ("nv", 6), "Derivative of the acceleration of one frame with respect "
-                                        "to velocity.", True)
+                                        "to velocity [m/s2, rad/s2 per rad/s, m/s].", True)
 A_DA = field("a_partial_da", ("nv", 6), "Derivative of the acceleration of one frame with respect "
-                                        "to acceleration.", True)
+                                        "to acceleration: its Jacobian [m, rad per rad, m].", True)
 
 
 @kernel
@@ -133,20 +136,6 @@ def frame_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayL
     configuration are Pinocchio's plus (w x u, 0) in each column, with the angular velocity w of the
     frame and the velocity u of its origin along the column.
 
-    Parameters
-    ----------
-    offset : (3,) or (B, 3) array_like, optional
-        A point fixed to the frame and expressed in it [m], used instead of its origin.
-
-    Returns
-    -------
-    v_partial_dq : (6, nv) ndarray
-        Derivative of the velocity (linear, angular); each column is along one velocity, in the
-        tangent space [m/s, rad/s per rad, m].
-    v_partial_dv : (6, nv) ndarray
-        The Jacobian of the frame [m, rad per rad, m]; ``data.v_partial_dq`` and
-        ``data.v_partial_dv``.
-
     Examples
     --------
     >>> dv_dq, dv_dv = dyn_ros.frame_velocity_derivatives(
@@ -172,28 +161,13 @@ def frame_acceleration_derivatives(model: Model, data: Data, q: ArrayLike, v: Ar
     Pinocchio's plus (w x u, 0) in each column of v_partial_dq, with the angular velocity w of the
     frame and the velocity u of its origin along the column; in a_partial_dq, with its angular
     acceleration instead. Pinocchio's a_partial_dq in WORLD lacks a term in the columns of a
-    floating or planar joint whose parent moves. Also computes ``data.v_partial_dv``.
+    floating or planar joint whose parent moves.
 
     Parameters
     ----------
-    offset : (3,) or (B, 3) array_like, optional
-        A point fixed to the frame and expressed in it [m], used instead of its origin.
     classical : bool
         Differentiate the classical acceleration, the one that ``frame_classical_acceleration``
         returns, instead of the spatial one.
-
-    Returns
-    -------
-    v_partial_dq : (6, nv) ndarray
-        Derivative of the velocity (linear, angular); each column is along one velocity, in the
-        tangent space [m/s, rad/s per rad, m].
-    a_partial_dq : (6, nv) ndarray
-        Derivative of the acceleration with respect to configuration [m/s2, rad/s2 per rad, m].
-    a_partial_dv : (6, nv) ndarray
-        With respect to velocity [m/s2, rad/s2 per rad/s, m/s].
-    a_partial_da : (6, nv) ndarray
-        With respect to acceleration: the Jacobian of the frame [m, rad per rad, m];
-        ``data.v_partial_dq`` and so on.
 
     Examples
     --------

@@ -15,11 +15,15 @@ from ...model.model import Model
 from . import frames
 from .frames import IN_FRAME, reference_frame
 
-FRAME_JACOBIAN = field("frame_jacobian", ("nv", 6), "Jacobian of one frame.", True)
+FRAME_JACOBIAN = field("frame_jacobian", ("nv", 6),
+                       "Jacobian of one frame: columns (linear, angular) [m, rad per rad, m]; a "
+                       "mimic joint contributes to the column of its master.", True)
 FRAME_JACOBIAN_TIME_VARIATION = field("frame_jacobian_time_variation", ("nv", 6),
-                                      "Time derivative of the Jacobian of one frame.", True)
-FRAME_HESSIAN = field("frame_hessian", (6, "nv", "nv"), "Kinematic Hessian of one frame, indexed "
-                                                        "by row, column, velocity.")
+                                      "Time derivative of the entries of frame_jacobian [m/s, "
+                                      "rad/s per rad, m].", True)
+FRAME_HESSIAN = field("frame_hessian", (6, "nv", "nv"),
+                      "Kinematic Hessian of one frame, indexed by row (linear, angular) and column "
+                      "of the Jacobian, and coordinate.")
 
 
 @kernel
@@ -109,17 +113,6 @@ def frame_jacobian(model: Model, data: Data, q: ArrayLike, frame: str | int,
 
     Featherstone (2008), section 4.1; O(d) for a frame at depth d.
 
-    Parameters
-    ----------
-    offset : (3,) or (B, 3) array_like, optional
-        A point fixed to the frame and expressed in it [m], used instead of its origin.
-
-    Returns
-    -------
-    (6, nv) ndarray
-        Columns (linear, angular); a mimic joint contributes to the column of its master;
-        ``data.frame_jacobian``.
-
     Examples
     --------
     The velocity of a point 0.1 m in front of the tool:
@@ -140,17 +133,7 @@ def frame_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: Arr
 
     Multiplied by v, plus the Jacobian times a, it is the spatial acceleration in WORLD and LOCAL,
     and the classical one in LOCAL_WORLD_ALIGNED. Featherstone (2008), section 2.10; O(d) for a
-    frame at depth d. Also computes ``data.frame_jacobian``.
-
-    Parameters
-    ----------
-    offset : (3,) or (B, 3) array_like, optional
-        A point fixed to the frame and expressed in it [m], used instead of its origin.
-
-    Returns
-    -------
-    (6, nv) ndarray
-        In the order and the frame of ``frame_jacobian``; ``data.frame_jacobian_time_variation``.
+    frame at depth d.
 
     Examples
     --------
@@ -175,12 +158,6 @@ def frame_hessian(model: Model, data: Data, q: ArrayLike, frame: str | int,
     and k. By products of the columns of the Jacobian, Featherstone (2008), section 2.10; O(d^2) for
     a frame at depth d, also for joints with several coordinates.
 
-    Returns
-    -------
-    (6, nv, nv) ndarray
-        Indexed by row (linear, angular) and column of the Jacobian, and coordinate;
-        ``data.frame_hessian``.
-
     Examples
     --------
     Its sum with the velocities is the time variation of the Jacobian:
@@ -197,23 +174,7 @@ def frame_hessian(model: Model, data: Data, q: ArrayLike, frame: str | int,
 def joint_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | int,
                    reference_frame: ReferenceFrame | int, offset: ArrayLike | None = None, *,
                    threads: int = 1) -> Array:
-    """Jacobian of a joint; multiplied by v, it is the velocity of the joint frame.
-
-    Featherstone (2008), section 4.1; O(d) for a joint at depth d.
-
-    Parameters
-    ----------
-    reference_frame : ReferenceFrame
-        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the joint frame,
-        at its origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the joint's origin.
-    offset : (3,) or (B, 3) array_like, optional
-        A point fixed to the joint frame and expressed in it [m], used instead of its origin.
-
-    Returns
-    -------
-    (6, nv) ndarray
-        Columns (linear, angular); a mimic joint contributes to the column of its master;
-        ``data.frame_jacobian``.
+    """``frame_jacobian`` of the frame of a joint.
 
     Examples
     --------
@@ -230,24 +191,7 @@ def joint_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | int,
 def joint_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
                                   joint: str | int, reference_frame: ReferenceFrame | int,
                                   offset: ArrayLike | None = None, *, threads: int = 1) -> Array:
-    """Time derivative of the entries of ``joint_jacobian``.
-
-    Multiplied by v, plus the Jacobian times a, it is the spatial acceleration in WORLD and LOCAL,
-    and the classical one in LOCAL_WORLD_ALIGNED. Featherstone (2008), section 2.10; O(d) for a
-    joint at depth d. Also computes ``data.frame_jacobian``.
-
-    Parameters
-    ----------
-    reference_frame : ReferenceFrame
-        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the joint frame,
-        at its origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the joint's origin.
-    offset : (3,) or (B, 3) array_like, optional
-        A point fixed to the joint frame and expressed in it [m], used instead of its origin.
-
-    Returns
-    -------
-    (6, nv) ndarray
-        In the order and the frame of ``joint_jacobian``; ``data.frame_jacobian_time_variation``.
+    """``frame_jacobian_time_variation`` of the frame of a joint.
 
     Examples
     --------
@@ -263,24 +207,7 @@ def joint_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: Arr
 
 def joint_hessian(model: Model, data: Data, q: ArrayLike, joint: str | int,
                   reference_frame: ReferenceFrame | int, *, threads: int = 1) -> Array:
-    """Kinematic Hessian of a joint: the derivative of its Jacobian with respect to q.
-
-    H[i, j, k] is the derivative of entry i, j of the Jacobian along coordinate k, that is along
-    ``integrate(q, e_k)``; its sum over k with v_k is the time variation. It is not symmetric in j
-    and k. By products of the columns of the Jacobian, Featherstone (2008), section 2.10; O(d^2) for
-    a joint at depth d, also for joints with several coordinates.
-
-    Parameters
-    ----------
-    reference_frame : ReferenceFrame
-        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the joint frame,
-        at its origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the joint's origin.
-
-    Returns
-    -------
-    (6, nv, nv) ndarray
-        Indexed by row (linear, angular) and column of the Jacobian, and coordinate;
-        ``data.frame_hessian``.
+    """``frame_hessian`` of the frame of a joint.
 
     Examples
     --------

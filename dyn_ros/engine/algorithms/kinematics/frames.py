@@ -23,11 +23,13 @@ from ...model.model import Model
 
 IN_FRAME = field("_in_frame", ("ncolumns", 6))      # columns of the joints that move the frame
 THEIR_RATE = field("_their_rate", ("ncolumns", 6))
-FRAME_VELOCITY = field("frame_velocity", (6,), "Velocity of one frame [m/s, rad/s].")
-FRAME_ACCELERATION = field("frame_acceleration", (6,), "Spatial acceleration of one frame [m/s2, "
-                                                       "rad/s2].")
+FRAME_VELOCITY = field("frame_velocity", (6,),
+                       "Velocity (linear, angular) of one frame [m/s, rad/s].")
+FRAME_ACCELERATION = field("frame_acceleration", (6,),
+                           "Spatial acceleration (linear, angular) of one frame [m/s2, rad/s2].")
 FRAME_CLASSICAL_ACCELERATION = field("frame_classical_acceleration", (6,),
-                                     "Classical acceleration of one frame [m/s2, rad/s2].")
+                                     "Classical acceleration (linear, angular) of one frame [m/s2, "
+                                     "rad/s2].")
 WORLD, LOCAL, LOCAL_WORLD_ALIGNED = range(3)
 
 
@@ -143,11 +145,6 @@ def frame_velocity(model: Model, data: Data, q: ArrayLike, v: ArrayLike, frame: 
 
     Featherstone (2008), section 4.1; O(d) for a frame at depth d.
 
-    Returns
-    -------
-    (6,) ndarray
-        (linear, angular) [m/s, rad/s]; ``data.frame_velocity``.
-
     Examples
     --------
     >>> twist = dyn_ros.frame_velocity(model, data, q, v, "tool", ReferenceFrame.LOCAL).copy()
@@ -163,13 +160,7 @@ def frame_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: 
                        threads: int = 1) -> Array:
     """Spatial acceleration of a frame, the derivative of its spatial velocity.
 
-    Featherstone (2008), section 2.10; O(d) for a frame at depth d. Gravity is not included. Also
-    computes ``data.frame_classical_acceleration``.
-
-    Returns
-    -------
-    (6,) ndarray
-        (linear, angular) [m/s2, rad/s2]; ``data.frame_acceleration``.
+    Featherstone (2008), section 2.10; O(d) for a frame at depth d. Gravity is not included.
 
     Examples
     --------
@@ -190,12 +181,7 @@ def frame_classical_acceleration(model: Model, data: Data, q: ArrayLike, v: Arra
 
     The spatial acceleration plus (w x v, 0), Featherstone (2008), equation 2.48; O(d) for a frame
     at depth d. Gravity is not included. In WORLD, it is the acceleration of the point of the body
-    that coincides with the world's origin. Also computes ``data.frame_acceleration``.
-
-    Returns
-    -------
-    (6,) ndarray
-        (linear, angular) [m/s2, rad/s2]; ``data.frame_classical_acceleration``.
+    that coincides with the world's origin.
 
     Examples
     --------

@@ -19,9 +19,14 @@ from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
 from .kinematics import OA, OV, place_in_world, world_column
 
-J = field("J", ("ncolumns", 6), "Jacobian columns of all joints, expressed in the world.", True)
-DJ = field("dJ", ("ncolumns", 6), "Time derivative of J.", True)
-DDJ = field("ddJ", ("ncolumns", 6), "Second time derivative of J.", True)
+J = field("J", ("ncolumns", 6),
+          "Jacobian columns (linear, angular) in the order of the joints, expressed in the world, "
+          "at its origin [m, rad per rad, m]; n is nv plus the number of mimic joints, whose "
+          "columns include their multipliers.", True)
+DJ = field("dJ", ("ncolumns", 6),
+           "Time derivative of J, in the same order [m/s, rad/s per rad, m].", True)
+DDJ = field("ddJ", ("ncolumns", 6),
+            "Second time derivative of J, in the same order [m/s2, rad/s2 per rad, m].", True)
 
 
 @kernel
@@ -106,14 +111,7 @@ def joint_jacobians(model: Model, data: Data, q: ArrayLike, *, threads: int = 1)
     """Jacobian columns of all joints, expressed in the world.
 
     The columns of the joints that move a body, times their velocities, sum to the body's velocity,
-    expressed in the world at its origin. Featherstone (2008), section 4.1; O(n). Also computes
-    ``data.oMi``.
-
-    Returns
-    -------
-    (6, n) ndarray
-        Columns (linear, angular) in the order of the joints; n is nv plus the number of mimic
-        joints, whose columns include their multipliers; ``data.J``.
+    expressed in the world at its origin. Featherstone (2008), section 4.1; O(n).
 
     Examples
     --------
@@ -128,13 +126,7 @@ def joint_jacobians_time_variation(model: Model, data: Data, q: ArrayLike, v: Ar
                                    threads: int = 1) -> Array:
     """Time derivative of ``joint_jacobians``.
 
-    Featherstone (2008), section 2.10: ov x S for each column; O(n). Also computes ``data.J``,
-    ``data.ov`` and ``data.oMi``.
-
-    Returns
-    -------
-    (6, n) ndarray
-        In the order and the frame of ``joint_jacobians``; ``data.dJ``.
+    Featherstone (2008), section 2.10: ov x S for each column; O(n).
 
     Examples
     --------
@@ -152,12 +144,7 @@ def joint_jacobians_second_time_variation(model: Model, data: Data, q: ArrayLike
     """Second time derivative of ``joint_jacobians``.
 
     The derivative of ov x S, oa x S + ov x (ov x S), for each column: Featherstone (2008), section
-    2.10; O(n). Also computes ``data.dJ``, ``data.J``, ``data.ov``, ``data.oa`` and ``data.oMi``.
-
-    Returns
-    -------
-    (6, n) ndarray
-        In the order and the frame of ``joint_jacobians``; ``data.ddJ``.
+    2.10; O(n).
 
     Examples
     --------

@@ -17,14 +17,19 @@ from ...kernel.lanes import load, store
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
 
-JOINT_ACC = field("a", ("rows", 6), "Spatial acceleration of each joint frame, expressed in it "
-                                    "[m/s2, rad/s2].")
-OV = field("ov", ("rows", 6), "Velocity of each joint frame, expressed in the world [m/s, rad/s].")
-OA = field("oa", ("rows", 6), "Spatial acceleration of each joint frame, expressed in the world "
-                              "[m/s2, rad/s2].")
-OA_GF = field("oa_gf", ("rows", 6), "oa minus gravity [m/s2, rad/s2].")
-OA_DRIFT = field("oa_drift", ("rows", 6), "oa for zero joint accelerations [m/s2, rad/s2].")
-OMF = field("oMf", ("nframes", 4, 4), "Placement of each frame in the world [m].")
+JOINT_ACC = field("a", ("rows", 6), "Spatial acceleration (linear, angular) of each joint frame, "
+                                    "expressed in it [m/s2, rad/s2].")
+OV = field("ov", ("rows", 6),
+           "Velocity of each joint frame, expressed in the world, at its origin [m/s, rad/s].")
+OA = field("oa", ("rows", 6), "Spatial acceleration of each joint frame, expressed in the world, "
+                              "at its origin [m/s2, rad/s2].")
+OA_GF = field("oa_gf", ("rows", 6), "Spatial acceleration of each joint frame minus gravity, "
+                                    "expressed in the world, at its origin [m/s2, rad/s2].")
+OA_DRIFT = field("oa_drift", ("rows", 6),
+                 "Spatial acceleration of each joint frame for zero joint accelerations, expressed "
+                 "in the world, at its origin [m/s2, rad/s2].")
+OMF = field("oMf", ("nframes", 4, 4), "Placement of each frame in the world, in the order of "
+                                      "``model.frame_names``, homogeneous [m].")
 
 
 @kernel
@@ -153,19 +158,7 @@ def forward_kinematics(model: Model, data: Data, q: ArrayLike, v: ArrayLike | No
                        threads: int = 1) -> tuple[Array, Array, Array, Array, Array, Array]:
     """Placement, velocity and acceleration of every joint frame.
 
-    Featherstone (2008), table 5.1, first loop; O(n). Also computes the accelerations minus gravity,
-    ``data.a_gf`` and ``data.oa_gf``.
-
-    Returns
-    -------
-    oMi, liMi : (njoints, 4, 4) ndarray
-        Placement of each joint frame in the world and in its parent joint's frame, homogeneous
-        [m].
-    v, a : (njoints, 6) ndarray
-        Velocity and spatial acceleration (linear, angular) of each joint frame, expressed in it
-        [m/s, rad/s; m/s2, rad/s2].
-    ov, oa : (njoints, 6) ndarray
-        The same, expressed in the world at its origin; ``data.oMi`` and so on.
+    Featherstone (2008), table 5.1, first loop; O(n).
 
     Examples
     --------
@@ -183,14 +176,7 @@ def accelerations_less_gravity(model: Model, data: Data, q: ArrayLike, v: ArrayL
                                threads: int = 1) -> tuple[Array, Array]:
     """Spatial accelerations of all joint frames minus gravity, as used in rnea.
 
-    Featherstone (2008), table 5.1, first loop; O(n). Also computes all that ``forward_kinematics``
-    does.
-
-    Returns
-    -------
-    a_gf, oa_gf : (njoints, 6) ndarray
-        Expressed in each joint frame, and in the world at its origin [m/s2, rad/s2]; ``data.a_gf``
-        and ``data.oa_gf``.
+    Featherstone (2008), table 5.1, first loop; O(n).
 
     Examples
     --------
@@ -209,11 +195,6 @@ def bias_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
 
     Featherstone (2008), table 5.1, first loop with a = 0 and no gravity; O(n).
 
-    Returns
-    -------
-    (njoints, 6) ndarray
-        Expressed in the world at its origin [m/s2, rad/s2]; ``data.oa_drift``.
-
     Examples
     --------
     >>> oa_drift = dyn_ros.bias_acceleration(model, data, q, v).copy()
@@ -226,14 +207,6 @@ def bias_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
 
 def frame_placements(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     """Placement of every frame: joints, fixed joints and links.
-
-    Also computes ``data.oMi`` and ``data.liMi``.
-
-    Returns
-    -------
-    (nframes, 4, 4) ndarray
-        Placement in the world, homogeneous [m], in the order of ``model.frame_names``;
-        ``data.oMf``.
 
     Examples
     --------

@@ -24,10 +24,10 @@ from ...model.inputs import as_array, require_finite
 from ...model.model import Model
 from ..kinematics.frames import traverse_to_root
 
-FRAME_BODY_REGRESSOR = field(
-    "frame_body_regressor", (6, 10),
-    "Derivatives of the force on a body that is attached to one frame with respect to its dynamic "
-    "parameters [N, N m per kg, kg m, kg m2].")
+FRAME_BODY_REGRESSOR = field("frame_body_regressor", (6, 10),
+                             "Derivatives of the force and moment on a body that is attached to "
+                             "one frame with respect to its dynamic parameters [N, N m per kg, kg "
+                             "m, kg m2].")
 
 
 @kernel
@@ -92,12 +92,6 @@ def body_regressor(v: ArrayLike, a: ArrayLike) -> Array:
     (6, 10) or (B, 6, 10) ndarray
         A new array [N, N m per kg, kg m, kg m2].
 
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, or a number that is not finite; names the argument, the expected and
-        the actual value.
-
     Examples
     --------
     The force that holds a mass of 2 kg still, less gravity:
@@ -154,18 +148,6 @@ def frame_body_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a
     force that moves and supports the body, expressed in the frame, at its origin. Atkeson, An and
     Hollerbach (1986); O(d) for a frame at depth d.
 
-    Returns
-    -------
-    (6, 10) ndarray
-        Derivatives of (force, moment) [N, N m per kg, kg m, kg m2]; ``data.frame_body_regressor``.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
-        unknown frame (lists the valid ones); names the argument, the expected and the actual
-        value.
-
     Examples
     --------
     >>> Y = dyn_ros.frame_body_regressor(model, data, q, v, a, "tool")
@@ -182,25 +164,7 @@ def joint_body_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a
 
     x contains ``Inertia.dynamic_parameters()`` of the joint's body, one of ``model.inertias``. f is
     the force that moves and supports this body alone, expressed in the joint's frame, at its
-    origin. Atkeson, An and Hollerbach (1986); O(d) for a joint at depth d. Written to
-    ``data.frame_body_regressor``.
-
-    Parameters
-    ----------
-    joint : str or int
-        Name or index of a joint, in ``model.joint_names``.
-
-    Returns
-    -------
-    (6, 10) ndarray
-        Derivatives of (force, moment) [N, N m per kg, kg m, kg m2]; ``data.frame_body_regressor``.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
-        unknown joint (lists the valid ones); names the argument, the expected and the actual
-        value.
+    origin. Atkeson, An and Hollerbach (1986); O(d) for a joint at depth d.
 
     Examples
     --------

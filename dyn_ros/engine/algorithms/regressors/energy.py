@@ -32,10 +32,9 @@ POTENTIAL_ENERGY_REGRESSOR = field(
     "potential_energy_regressor", ("parameters",),
     "Derivatives of the potential energy with respect to the dynamic parameters of all bodies "
     "[J per kg, kg m, kg m2].")
-STATIC_REGRESSOR = field(
-    "static_regressor", ("moments", 3),
-    "Matrix that maps masses and first moments of all bodies to the center of mass [m per kg, "
-    "kg m].", transposed=True)
+STATIC_REGRESSOR = field("static_regressor", ("moments", 3),
+                         "Matrix that maps masses and first moments of all bodies to the center of "
+                         "mass, expressed in the world [m per kg, kg m].", transposed=True)
 
 
 @kernel
@@ -117,11 +116,6 @@ def kinetic_energy_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLik
     theta as for ``joint_torque_regressor``. The rotors have the energy
     ``(model.armature * v * v).sum() / 2`` in addition. Gautier (1997); O(n).
 
-    Returns
-    -------
-    (10 njoints,) ndarray
-        [J per kg, kg m, kg m2]; ``data.kinetic_energy_regressor``.
-
     Examples
     --------
     >>> y = dyn_ros.kinetic_energy_regressor(model, data, q, v)
@@ -137,11 +131,6 @@ def potential_energy_regressor(model: Model, data: Data, q: ArrayLike, *,
     """Regressor y of the potential energy: ``potential_energy`` = y . theta.
 
     theta as for ``joint_torque_regressor``. Gautier (1997); O(n).
-
-    Returns
-    -------
-    (10 njoints,) ndarray
-        [J per kg, kg m, kg m2]; ``data.potential_energy_regressor``.
 
     Examples
     --------
@@ -159,11 +148,6 @@ def static_regressor(model: Model, data: Data, q: ArrayLike, *, threads: int = 1
     x contains the first four parameters of each body, m, m cx, m cy, m cz, one body after the
     other. Y is divided by the total mass of the model, as in Pinocchio: it is linear only in
     changes of x that keep it. Zero if the robot has no mass. O(n).
-
-    Returns
-    -------
-    (3, 4 njoints) ndarray
-        Expressed in the world [m per kg, kg m]; ``data.static_regressor``.
 
     Examples
     --------

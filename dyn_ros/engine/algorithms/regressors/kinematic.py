@@ -21,10 +21,10 @@ from ...model.frames import ReferenceFrame, frame_selector, joint_selector
 from ...model.model import Model
 from ..kinematics.frames import first_joint, start, to_reference_frame
 
-KINEMATIC_REGRESSOR = field(
-    "frame_kinematic_regressor", ("placements", 6),
-    "Derivatives of the placement of one frame with respect to the placements of all joints.",
-    transposed=True)
+KINEMATIC_REGRESSOR = field("frame_kinematic_regressor", ("placements", 6),
+                            "Derivatives of the placement of one frame with respect to the "
+                            "placements of all joints: rows (linear, angular) [m, rad], columns "
+                            "(linear, angular) of each joint [per m, rad].", transposed=True)
 FROM_PLACEMENT = field("_from_placement", ("rows", 4, 4))     # from the joint's placement, q = 0
 
 
@@ -88,12 +88,6 @@ def frame_kinematic_regressor(model: Model, data: Data, q: ArrayLike, frame: str
     Columns of joints that do not move the frame are zero. Hollerbach, Khalil and Gautier (2016);
     O(d) for a frame at depth d.
 
-    Returns
-    -------
-    (6, 6 njoints) ndarray
-        Rows (linear, angular) [m, rad], columns (linear, angular) of each joint [per m, rad];
-        ``data.frame_kinematic_regressor``.
-
     Examples
     --------
     An error of 1 mm in the placement of the first joint, along its z, moves the tool by 1 mm:
@@ -109,23 +103,6 @@ def frame_kinematic_regressor(model: Model, data: Data, q: ArrayLike, frame: str
 def joint_kinematic_regressor(model: Model, data: Data, q: ArrayLike, joint: str | int,
                               reference_frame: ReferenceFrame | int, *, threads: int = 1) -> Array:
     """``frame_kinematic_regressor`` of the frame of a joint.
-
-    Hollerbach, Khalil and Gautier (2016); O(d) for a joint at depth d. Written to
-    ``data.frame_kinematic_regressor``.
-
-    Parameters
-    ----------
-    joint : str or int
-        Name or index of a joint, in ``model.joint_names``.
-    reference_frame : ReferenceFrame
-        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the joint's
-        frame, at its origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the joint's origin.
-
-    Returns
-    -------
-    (6, 6 njoints) ndarray
-        Rows (linear, angular) [m, rad], columns (linear, angular) of each joint [per m, rad];
-        ``data.frame_kinematic_regressor``.
 
     Examples
     --------

@@ -113,11 +113,6 @@ def momentum_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     addition. O(n d) for a tree of depth d. An entry is zero if the joint of its row does not carry
     the body of its column.
 
-    Returns
-    -------
-    (nv, 10 njoints) ndarray
-        [kg m2/s, kg m/s per kg, kg m, kg m2]; ``data.momentum_regressor``.
-
     Examples
     --------
     >>> Y = dyn_ros.momentum_regressor(model, data, q, v)
@@ -137,15 +132,6 @@ def momentum_observer_regressor(model: Model, data: Data, q: ArrayLike, v: Array
     Mattone (2005), with C of ``coriolis_matrix``; O(n d) for a tree of depth d. Rotors add
     ``model.armature * v`` to p. For floating, planar and spherical joints, dp/dt consists of the
     rates of the numbers in p.
-
-    Returns
-    -------
-    momentum_regressor : (nv, 10 njoints) ndarray
-        As ``momentum_regressor`` [kg m2/s, kg m/s per kg, kg m, kg m2]. For a single state, an
-        attribute of ``data``, as is the other one; for a batch, new arrays with a leading batch
-        axis.
-    momentum_observer_regressor : (nv, 10 njoints) ndarray
-        Derivatives of C' v - g with respect to the parameters [N m, N per kg, kg m, kg m2].
 
     Examples
     --------

@@ -246,12 +246,6 @@ def normal_equations(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Ar
     NormalEquations
         (WW, Wy, yy); new arrays without a batch axis.
 
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, a negative weight, or a quaternion that
-        is not unit; names the argument, the expected and the actual value.
-
     Examples
     --------
     The parameters of the model explain its own torques, so that their residual is zero:

@@ -34,9 +34,10 @@ JOINT_TORQUE_REGRESSOR = field(
     "joint_torque_regressor", ("nv", "parameters"),
     "Derivatives of the joint torques with respect to the dynamic parameters of all bodies "
     "[N m, N per kg, kg m, kg m2].", sparse=True)
-JOINT_TORQUE_REGRESSOR_PRODUCT = field(
-    "joint_torque_regressor_product", ("parameters",),
-    "Product of the transposed joint torque regressor and torques [N2 m2 per kg, kg m, kg m2].")
+JOINT_TORQUE_REGRESSOR_PRODUCT = field("joint_torque_regressor_product", ("parameters",),
+                                       "Product of the transposed joint torque regressor and "
+                                       "torques, in the order of its columns [N2 m2 per kg, kg m, "
+                                       "kg m2].")
 COMBINED = field("_combined_columns", ("rows", 6))  # sums of columns of S times torques
 
 
@@ -169,6 +170,7 @@ def joint_torque_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     other: m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz of each joint's body, including
     payloads. Y depends on neither. Atkeson, An and Hollerbach (1986); O(n d) for a tree of depth d.
     An entry is zero if the joint of its row does not carry the body of its column.
+    With additional columns, the result is a new array.
 
     Parameters
     ----------
@@ -178,13 +180,6 @@ def joint_torque_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
         Append 3 nv columns, after those for armature: v, sign(v) and 1 on the diagonals, for
         ``model.damping``, ``model.friction`` and constant torques. These are the torques of
         ``joint_friction``, plus the constant ones.
-
-    Returns
-    -------
-    (nv, 10 njoints) ndarray
-        Derivatives of the torques with respect to the parameters [N m, N per kg, kg m, kg m2].
-        For a single state, ``data.joint_torque_regressor``; for a batch, or with additional
-        columns, a new array, with a leading batch axis for a batch.
 
     Examples
     --------
@@ -212,17 +207,6 @@ def joint_torque_regressor_product(model: Model, data: Data, q: ArrayLike, v: Ar
     weighted residuals of a state as torques, half of the negative gradient of its sum of squares.
     Y is not computed: with the torques as rates of the joints, each body has a motion s, and its
     part consists of the derivatives of s . f; O(n).
-
-    Parameters
-    ----------
-    tau : (nv,) or (B, nv) array_like
-        Torques, such as residuals [N m, N].
-
-    Returns
-    -------
-    (10 njoints,) ndarray
-        In the order of the columns of ``joint_torque_regressor`` [N2 m2 per kg, kg m, kg m2];
-        ``data.joint_torque_regressor_product``.
 
     Examples
     --------
