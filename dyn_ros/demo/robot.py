@@ -31,11 +31,10 @@ from ..engine.model.urdf import read_description
 from ..nodes.messages.conversions import from_inertia, wrench_numbers
 from ..srv import ClearPayload, SetPayload
 from ..viewer.motion import Motion, Steering
-from ..viewer.simulation import LONGEST_STEP, CompliantRobot
+from ..viewer.simulation import CompliantRobot
 
 POLL_PERIOD = 0.01      # seconds between two checks for messages and requests
 PUSH_TIMEOUT = 1.0      # seconds without a message after which a push ends: a busy page is late
-LONGEST_GAP = 0.1       # seconds; after a longer interruption, the robot's time has stood still
 
 
 def main() -> None:
@@ -166,10 +165,8 @@ class DemoRobot(Node):
         if now > self._push_end:
             self._robot.push()
             self._push_end = math.inf
-        seconds, self._now = min(now - self._now, LONGEST_GAP), now
-        steps = math.ceil(seconds / LONGEST_STEP)
-        for _ in range(steps):
-            self._robot.step(seconds / steps, *self._steering.advance(seconds / steps))
+        seconds, self._now = now - self._now, now
+        self._robot.follow(self._steering, seconds)
 
 
 if __name__ == "__main__":

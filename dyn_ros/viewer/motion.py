@@ -3,25 +3,18 @@
 """A smooth motion for any robot: slow sines within the limits of every joint, starting at rest."""
 import math
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 import dyn_ros
 
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model.urdf import ONE_DOF, Joint
-from .follower import SpringFollower
 
 RESUME = 2.0        # [1/s]: how fast a resumed motion converges to the original one
 SLOWING = 0.2       # time constant with which a motion is held and continues [s]
-
-
-class Moving(Protocol):
-    """A motion of joints over time."""
-
-    def at(self, time: float) -> tuple[Array, Array, Array]:
-        """Return position, velocity and acceleration, as `Motion.at` does."""
+STIFFNESS = 8.0     # [1/s]: a joint reaches its slider after about half a second
 
 
 class Motion:
@@ -68,62 +61,61 @@ class Resumed:
                 acceleration - offset * RESUME ** 2 * (1.0 - RESUME * time))
 
 
-class Steered:
-    """Joints that follow commanded positions smoothly [rad, m], with velocities [rad/s, m/s]."""
+class SpringFollower:
+    """Joints (n,) that follow targets [rad, m], each like a critically damped spring.
 
-    def __init__(self, position: ArrayLike, velocity: ArrayLike) -> None:
-        self._follower = SpringFollower(position)
-        self._follower.velocity = np.array(velocity, float)
-        self._time = 0.0
+    Their first targets are where they start, by default at rest.
+    """
+
+    def __init__(self, position: ArrayLike, velocity: ArrayLike = 0.0) -> None:
+        self.position = np.array(position, float)
+        self.velocity = np.zeros_like(self.position) + velocity
+        self.target = self.position.copy()
 
     @property
-    def target(self) -> Array:
-        """The commanded positions; at first those at time 0."""
-        return self._follower.target
+    def acceleration(self) -> Array:
+        """The acceleration of the spring, (n,) [rad/s2, m/s2]."""
+        w = STIFFNESS
+        return w * w * (self.target - self.position) - 2.0 * w * self.velocity
 
-    @target.setter
-    def target(self, position: ArrayLike) -> None:
-        self._follower.target = np.array(position, float)
-
-    def at(self, time: float) -> tuple[Array, Array, Array]:
-        """Return position, velocity and acceleration at a time that is never before the last."""
-        self._follower.step(time - self._time)
-        self._time = time
-        return self._follower.position, self._follower.velocity, self._follower.acceleration
+    def step(self, seconds: float) -> None:
+        """Advance by the exact solution of the spring: x'' = -w^2 (x - target) - 2 w x'."""
+        w, t = STIFFNESS, seconds
+        away = self.position - self.target
+        rate = self.velocity + w * away
+        decay = np.exp(-w * t)
+        self.position = self.target + (away + rate * t) * decay
+        self.velocity = (self.velocity - w * rate * t) * decay
 
 
 class Steering:
-    """A robot's own motion, which users can hold, stop, steer and resume.
-
-    `target` are the commanded positions (n,); None while the robot moves by itself.
-    """
+    """A robot's own motion, which users can hold, stop, steer and resume."""
 
     def __init__(self, motion: Motion) -> None:
         self._motion = motion
-        self._moving: Moving = motion
-        self._steered: Steered | None = None
+        self._moving: Motion | Resumed = motion
+        self._follower: SpringFollower | None = None    # instead of its own motion
         self._time = 0.0            # of `_moving`
-        self._pace = self._wanted_pace = 1.0    # of its own motion
+        self._pace = self._wanted_pace = 1.0            # of its own motion
 
     @property
     def target(self) -> Array | None:
-        """The commanded positions, or None."""
-        return None if self._steered is None else self._steered.target
+        """The commanded positions (n,); None while the robot moves by itself."""
+        return None if self._follower is None else self._follower.target
 
     def play(self, plays: bool) -> None:
         """Move by itself, or stop and follow commands."""
-        position, velocity, _ = self._at(self._time)
-        if plays and self._steered is not None:
-            self._moving, self._steered = Resumed(self._motion, position), None
+        position, velocity, _ = self._state()
+        if plays and self._follower is not None:
+            self._moving, self._follower = Resumed(self._motion, position), None
             self._time = 0.0
-        elif not plays and self._steered is None:
-            self._moving = self._steered = Steered(position, velocity)
-            self._time = 0.0
+        elif not plays and self._follower is None:
+            self._follower = SpringFollower(position, velocity)
 
     def command(self, position: ArrayLike) -> None:
         """Set the positions to follow; ignored while the robot moves by itself."""
-        if self._steered is not None:
-            self._steered.target = position
+        if self._follower is not None:
+            self._follower.target = np.array(position, float)
 
     def hold(self, holds: bool) -> None:
         """Slow its own motion to a stop, or continue it."""
@@ -131,21 +123,22 @@ class Steering:
 
     def advance(self, seconds: float) -> tuple[Array, Array, Array]:
         """Advance; return position, velocity and acceleration, as `Motion.at` does."""
-        if self._steered is not None:
-            self._time += seconds
+        if self._follower is not None:
+            self._follower.step(seconds)
         else:
             before, wanted = self._pace, self._wanted_pace
             self._pace = wanted + (before - wanted) * math.exp(-seconds / SLOWING)
             self._time += wanted * seconds + (before - self._pace) * SLOWING
-        return self._at(self._time)
+        return self._state()
 
-    def _at(self, time: float) -> tuple[Array, Array, Array]:
-        position, velocity, acceleration = self._moving.at(time)
-        if self._steered is None:
-            change = (self._wanted_pace - self._pace) / SLOWING
-            acceleration = self._pace ** 2 * acceleration + change * velocity
-            velocity = self._pace * velocity
-        return position, velocity, acceleration
+    def _state(self) -> tuple[Array, Array, Array]:
+        follower = self._follower
+        if follower is not None:
+            return follower.position, follower.velocity, follower.acceleration
+        position, velocity, acceleration = self._moving.at(self._time)
+        change = (self._wanted_pace - self._pace) / SLOWING
+        return (position, self._pace * velocity,
+                self._pace ** 2 * acceleration + change * velocity)
 
 
 class Motors:
@@ -156,9 +149,7 @@ class Motors:
 
     def __init__(self, model: dyn_ros.Model, names: Sequence[str]) -> None:
         self._model, self._data = model, dyn_ros.Data(model)
-        joints = np.array([model.joint_index(name) for name in names], int)
-        self._idx_q, self._idx_v = (
-            np.array(each, int)[joints] for each in (model.idx_q, model.idx_v))
+        self._idx_q, self._idx_v = coordinates(model, names)
         self._q = model.neutral()
         self._v, self._a = np.zeros((2, model.nv))
 
@@ -168,6 +159,13 @@ class Motors:
         self._v[self._idx_v] = velocity
         self._a[self._idx_v] = acceleration
         return dyn_ros.rnea(self._model, self._data, self._q, self._v, self._a)[self._idx_v]
+
+
+def coordinates(model: dyn_ros.Model, names: Sequence[str],
+                ) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
+    """Return where q and v contain joints with one degree of freedom, (n,) each."""
+    joints = np.array([model.joint_index(name) for name in names], int)
+    return np.array(model.idx_q, int)[joints], np.array(model.idx_v, int)[joints]
 
 
 def _swing(joint: Joint, number: int) -> tuple[float, float, float]:

@@ -15,19 +15,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-import dyn_ros
-
-from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.model import RootJoint
-from ..engine.model.urdf import read_urdf
 from ..logs.formats.sources import Source, open_source
 from ..logs.kernels import KERNELS
 from ..logs.observed import Settings
@@ -36,10 +31,10 @@ from ..logs.quantities import compute, overlap
 from ..logs.recording import warnings_of
 from ..logs.run.plan import Part, plan
 from ..logs.selection import ODOMETRY, Selection, select
-from .actor import Actor
+from .motion import coordinates
 from .page.replay_panel import ReplayPanel
-from .picture import TERMS, Picture
 from .session import Session
+from .standalone import Picture, StandaloneActor, compile_torques
 
 CURVES = ("effort", "gravity", "nle", "residual", "external")
 QUANTITIES = ("gravity", "nle", "residual", "external")
@@ -183,11 +178,9 @@ class Loader:
 
     def _compile(self) -> None:
         """Compile what the quantities need, once the first states are shown."""
-        def report(done: int, total: int, name: str) -> None:
-            self.progress = (f"compiling the torques: {done} of {total}" if done < total else "")
-        model = self._recording.model
-        coupled = any(joint.mimic is not None for joint in model.tree.joints)
-        dyn_ros.precompile(ALGORITHMS, coupled=coupled, progress=report, more=KERNELS)
+        def say(text: str) -> None:
+            self.progress = text
+        compile_torques(self._recording.model, ALGORITHMS, say, more=KERNELS)
         self._is_compiled, self.progress = True, ""
 
     def _load(self, number: int) -> Loaded:
@@ -208,7 +201,7 @@ class Loader:
 
 # --- replay
 
-class Replay(Actor):
+class Replay(StandaloneActor):
     """A recording that is replayed on a page."""
 
     def __init__(self, recording: OpenRecording) -> None:
@@ -219,11 +212,9 @@ class Replay(Actor):
         self._now = self._first                     # [ns]
         self._speed, self._plays = 1.0, True
         self._loader = Loader(recording)
-        self._picture: Picture | None = None
-        self._data = Data(self._model)
+        self._picture = Picture(self._model)
         self._problems: set[str] = set()
         self._shown: tuple[int, int] | None = None
-        self._session: Session | None = None
 
     def close(self) -> None:
         """Stop reading."""
@@ -231,13 +222,10 @@ class Replay(Actor):
 
     def show(self, session: Session, xml: str) -> None:
         """Show the robot on a page."""
-        self._session = session
-        session.show_robot(read_urdf(xml), xml)
+        super().show(session, xml)
         assert session.robot is not None and session.panel is not None
         self._names = [name for name in session.robot.names if name in self._model.joint_names]
-        rows = np.array([self._model.joint_index(name) for name in self._names], int)
-        self._idx_q, self._idx_v = (
-            np.array(each, int)[rows] for each in (self._model.idx_q, self._model.idx_v))
+        self._idx_q, self._idx_v = coordinates(self._model, self._names)
         self._bar = ReplayPanel(
             session.server, session.panel, self._recording.name, self._first, self._duration)
         session.history = self._history
@@ -313,24 +301,20 @@ class Replay(Actor):
         part = self._loader.get(number)
         if part is None:
             return "reading ..."
-        for problem in part.problems:
+        problems = part.problems
+        for problem in problems:
             if problem not in self._problems:
                 self._problems.add(problem)
                 session.show_problem(self._recording.name, problem)
         found, row = self._at(self._now)
         part = self._loader.get(found)
         if row < 0 or part is None:
-            problems = self._loaded_problems(number)
             return f"no states here: {problems[-1]}" if problems else "no states yet"
         age = 1e-9 * (self._now - int(part.log_time[row]))
         self._draw(session, part, found, row)
         if self._now >= self._last:
             return "end of the recording"
         return f"gap: no states for {age:.1f} s" if age > GAP else ""
-
-    def _loaded_problems(self, number: int) -> tuple[str, ...]:
-        part = self._loader.get(number)
-        return part.problems if part is not None else ()
 
     def _draw(self, session: Session, part: Loaded, number: int, row: int) -> None:
         q, v = part.q[row], part.v[row]
@@ -340,10 +324,8 @@ class Replay(Actor):
         if "gravity" not in part.torques or (number, row) == self._shown:
             return
         self._shown = number, row
-        self._picture = self._picture or Picture(self._model)
         known = np.where(np.isfinite(v), v, 0.0)
-        terms = dyn_ros.all_terms(self._model, self._data, q, known, only=TERMS)
-        self._picture.draw(session, known, SimpleNamespace(**dict(zip(TERMS, terms))))
+        self._picture.draw(session, known, self._picture.compute(q, known))
 
     def _pose(self, q: Array) -> list[float]:
         """Return the pose of the root link, x y z qx qy qz qw."""
@@ -366,12 +348,3 @@ class Replay(Actor):
                 values = {name: each[row, self._idx_v] for name, each in part.torques.items()}
             yield 1e-9 * (time - self._first), {
                 name: values.get(name, unknown) for name in CURVES}
-
-    def reject(self, what: str, why: object) -> None:
-        """Show what cannot be shown."""
-        if self._session is not None:
-            self._session.show_problem(what, why)
-
-    def report_refusal(self, line: str) -> None:
-        """Print that a request was refused."""
-        print(line, flush=True)

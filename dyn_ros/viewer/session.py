@@ -22,7 +22,7 @@ from ..states.joint_states import check_pose
 from ..states.rate_limiter import RateLimiter
 from . import status
 from .actor import Actor, Settings
-from .follower import SpringFollower
+from .motion import SpringFollower
 from .page import page
 from .page.panel import Panel, show_waiting
 from .scene.camera import Cameras, above

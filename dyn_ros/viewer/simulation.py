@@ -19,9 +19,10 @@ import dyn_ros
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model.model import Model
 from ..engine.model.urdf import Joint
-from .motion import Motion, Motors
+from .motion import Motion, Motors, Steering, coordinates
 
 LONGEST_STEP = 0.002    # [s]
+LONGEST_GAP = 0.1       # [s]: after a longer interruption, the robot's time has stood still
 LOAD = 0.2              # of the robot's weight: at full reach it turns a joint by `TURN`
 TURN, SLIDE = 0.08, 0.02        # [rad], [m]
 SLOWEST = 8.0           # [rad/s]: lower bound of the natural frequency of a joint by itself
@@ -45,10 +46,8 @@ class CompliantRobot:
         self.model = dyn_ros.Model(model.tree)
         self._data = dyn_ros.Data(self.model)
         self._motors = Motors(model, motion.names)
-        rows = np.array([model.joint_index(name) for name in motion.names], int)
-        joints = [model.tree.joints[row] for row in rows]
-        self._idx_q, self._idx_v = (
-            np.array(each, int)[rows] for each in (model.idx_q, model.idx_v))
+        joints = [model.tree.joints[model.joint_index(name)] for name in motion.names]
+        self._idx_q, self._idx_v = coordinates(model, motion.names)
         self._square = np.ix_(self._idx_v, self._idx_v)
         self._q, self._zero = model.neutral(), np.zeros(model.nv)
         self._v = np.zeros(model.nv)
@@ -77,6 +76,13 @@ class CompliantRobot:
     def measured_effort(self) -> Array:
         """Return `effort` with noise, (n,)."""
         return self.effort + self.noise * self._random.standard_normal(len(self.noise))
+
+    def follow(self, steering: Steering, seconds: float) -> None:
+        """Advance by a time [s], at most `LONGEST_GAP`, together with the desired motion."""
+        seconds = min(seconds, LONGEST_GAP)
+        steps = math.ceil(seconds / LONGEST_STEP)
+        for _ in range(steps):
+            self.step(seconds / steps, *steering.advance(seconds / steps))
 
     def step(self, seconds: float, position: Array, velocity: Array, acceleration: Array) -> None:
         """Advance by a short time [s], at most ``LONGEST_STEP`` for accuracy.

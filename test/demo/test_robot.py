@@ -17,11 +17,11 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
 
 import dyn_ros
-from dyn_ros.demo.robot import LONGEST_GAP, PUSH_TIMEOUT, DemoRobot
+from dyn_ros.demo.robot import PUSH_TIMEOUT, DemoRobot
 from dyn_ros.demo.run import ARM
 from dyn_ros.srv import ClearPayload, SetPayload
 from dyn_ros.viewer.motion import Motion
-from dyn_ros.viewer.simulation import CompliantRobot
+from dyn_ros.viewer.simulation import LONGEST_GAP, CompliantRobot
 
 LIMIT = 30.0        # seconds
 

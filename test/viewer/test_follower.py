@@ -6,8 +6,7 @@ import pytest
 
 from dyn_ros.demo.run import ARM
 from dyn_ros.engine.model.urdf import read_urdf
-from dyn_ros.viewer.follower import STIFFNESS, SpringFollower
-from dyn_ros.viewer.motion import Motion, Resumed
+from dyn_ros.viewer.motion import STIFFNESS, Motion, Resumed, SpringFollower
 
 
 def test_it_rests_until_a_slider_moves():

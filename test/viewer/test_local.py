@@ -82,11 +82,11 @@ def show(monkeypatch):
 def test_it_moves_before_the_engine_is_compiled(show, monkeypatch):
     reports = []
 
-    def compile_engine(model, report):
-        report(1, 3)
+    def precompile(names, progress, **options):
+        progress(1, 3, "rnea")
         while not reports:
             time.sleep(0.01)
-    monkeypatch.setattr(local, "compile_engine", compile_engine)
+    monkeypatch.setattr(dyn_ros, "precompile", precompile)
     page = show()
     page.advance(2.0)
     assert "compiling the torques: 1 of 3" in page.session.panel._status.content
@@ -161,7 +161,7 @@ def test_the_appearance_is_that_of_the_nodes():
     from dyn_ros.nodes.base.markers import SHARED
     from dyn_ros.nodes.markers.centroidal import CENTROIDAL
     from dyn_ros.nodes.markers.dynamics import DYNAMICS
-    from dyn_ros.viewer.picture import BALL, FULL_LOAD, look
+    from dyn_ros.viewer.standalone import BALL, FULL_LOAD, look
     values = {spec.name: spec.default for kind in (*DYNAMICS, *CENTROIDAL) for spec in kind.specs}
     assert dict(values, **{spec.name: spec.default for spec in SHARED})["markers.width"] == (
         look("com", 1.0).width)
@@ -214,9 +214,9 @@ def test_other_robots(show, name):
 
 
 def test_a_failure_of_the_engine_is_shown_and_the_robot_still_moves(show, monkeypatch):
-    def compile_engine(model, report):
+    def precompile(names, **options):
         raise OSError("no space left on device")
-    monkeypatch.setattr(local, "compile_engine", compile_engine)
+    monkeypatch.setattr(dyn_ros, "precompile", precompile)
     page = show()
     page.robot._starting.join(60.0)
     page.advance(2.0)

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...check.shapes import Shape
 from ...engine.kernel.plain import algebra as al
 from ...engine.kernel.types import Array
-from . import marker_arrays, plain_markers, visuals
+from . import marker_arrays, shapes
 from .scene import wxyz
 
 SOLIDS = {marker_arrays.CUBE: "cube", marker_arrays.SPHERE: "sphere",
@@ -21,6 +22,38 @@ HEAD = 0.23         # length of the head / length of the arrow, if a marker does
 
 class MarkerError(ValueError):
     """A marker that cannot be shown; the message states the reason."""
+
+
+class PlainMarker(NamedTuple):
+    """A Marker whose numbers are arrays: points (n, 3), colors (n, 4) and `numbers` (14,).
+
+    These are position, orientation x y z w, scale and color.
+    """
+
+    header: Any
+    ns: str
+    id: int
+    type: int
+    action: int
+    lifetime: Any
+    numbers: Array
+    points: Array
+    colors: Array
+    text: str = ""
+    mesh_resource: str = ""
+
+
+def plain_marker(marker: Any) -> PlainMarker:
+    """Return a visualization_msgs/Marker as a `PlainMarker`."""
+    p, turn = marker.pose.position, marker.pose.orientation
+    scale, color = marker.scale, marker.color
+    return PlainMarker(
+        marker.header, marker.ns, marker.id, marker.type, marker.action, marker.lifetime,
+        np.array([p.x, p.y, p.z, turn.x, turn.y, turn.z, turn.w, scale.x, scale.y, scale.z,
+                  color.r, color.g, color.b, color.a]),
+        np.array([(p.x, p.y, p.z) for p in marker.points]).reshape(-1, 3),
+        np.array([(c.r, c.g, c.b, c.a) for c in marker.colors]).reshape(-1, 4),
+        marker.text, marker.mesh_resource)
 
 
 class Look:
@@ -68,22 +101,16 @@ def segments_frame(ends: Array) -> tuple[Array, Array]:
     across = along - np.outer(along @ z, z)
     sizes = np.linalg.norm(across, axis=1)
     bent = np.flatnonzero(sizes > 1e-3 * np.linalg.norm(along, axis=1) + 1e-9)
-    x = across[bent[0]] / sizes[bent[0]] if len(bent) else _perpendicular(z)
+    x = across[bent[0]] / sizes[bent[0]] if len(bent) else shapes.across(z[None])[0][0]
     return ends[0, 0], np.array([x, al.cross(z, x), z]).T
-
-
-def _perpendicular(z: Array) -> Array:
-    x = np.cross(z, np.eye(3)[np.argmin(abs(z))])
-    found: Array = x / max(float(np.linalg.norm(x)), 1e-12)
-    return found
 
 
 def read(marker: Any) -> Look:
     """Return the `Look` of a marker; raise a `MarkerError` if it cannot be shown."""
     if marker.type not in READERS:
         raise MarkerError(f"unknown type {marker.type}")
-    if not isinstance(marker, plain_markers.PlainMarker):
-        marker = plain_markers.plain_marker(marker)
+    if not isinstance(marker, PlainMarker):
+        marker = plain_marker(marker)
     numbers, points, colors = marker.numbers, marker.points, marker.colors
     R = _rotation(*numbers[3:7].tolist())
     for what, values in (("a number", numbers), ("a point", points), ("a color", colors)):
@@ -93,7 +120,7 @@ def read(marker: Any) -> Look:
         raise MarkerError(f"{len(points)} points, but {len(colors)} colors")
     if not len(colors):
         colors = np.broadcast_to(numbers[10:], (max(len(points), 1), 4))
-    return READERS[marker.type](marker, numbers[:3], R, numbers[7:10], points, colors)
+    return READERS[marker.type](_Marker(marker, numbers[:3], R, numbers[7:10], points, colors))
 
 
 def _rotation(x: float, y: float, z: float, w: float) -> Array:
@@ -106,78 +133,85 @@ def _rotation(x: float, y: float, z: float, w: float) -> Array:
     return np.reshape(al.quaternion_rotation(x, y, z, w), (3, 3))
 
 
-# Arguments of readers: marker, position (3,), rotation (3, 3), scale (3,), points (n, 3),
-# colors (n, 4)
+class _Marker(NamedTuple):
+    """The numbers of a marker, with colors (n, 4) of points (n, 3); one if there are no points."""
+
+    marker: PlainMarker
+    position: Array
+    R: Array
+    scale: Array
+    points: Array
+    colors: Array
+
+    def placed(self, points: Array) -> Array:
+        """Return points (..., 3) in the frame of the marker."""
+        return points @ self.R.T + self.position
 
 
-def _solid(marker: plain_markers.PlainMarker, position: Array, R: Array, scale: Array,
-           points: Array, colors: Array) -> Look:
-    return Look(SOLIDS[marker.type], centers=position[None], axes=R[None], widths=scale[None],
-                colors=colors[:1])
+def _solid(of: _Marker) -> Look:
+    return Look(SOLIDS[of.marker.type], centers=of.position[None], axes=of.R[None],
+                widths=of.scale[None], colors=of.colors[:1])
 
 
-def _solids(marker: plain_markers.PlainMarker, position: Array, R: Array, scale: Array,
-            points: Array, colors: Array) -> Look:
-    if marker.type == marker_arrays.POINTS:
+def _solids(of: _Marker) -> Look:
+    n, scale = len(of.points), of.scale
+    if of.marker.type == marker_arrays.POINTS:
         scale = np.array([scale[0], scale[1], min(scale[:2])])
-    n = len(points)
-    return Look(SOLIDS[marker.type], centers=points @ R.T + position,
-                axes=np.broadcast_to(R, (n, 3, 3)), widths=np.broadcast_to(scale, (n, 3)),
-                colors=colors[:n])
+    return Look(SOLIDS[of.marker.type], centers=of.placed(of.points),
+                axes=np.broadcast_to(of.R, (n, 3, 3)), widths=np.broadcast_to(scale, (n, 3)),
+                colors=of.colors[:n])
 
 
-def _arrow(marker: plain_markers.PlainMarker, position: Array, R: Array, scale: Array,
-           points: Array, colors: Array) -> Look:
-    if len(points):
-        if len(points) != 2:
-            raise MarkerError(f"an arrow has no points or two, but got {len(points)}")
-        ends = points @ R.T + position
+def _arrow(of: _Marker) -> Look:
+    position, scale = of.position, of.scale
+    if len(of.points):
+        if len(of.points) != 2:
+            raise MarkerError(f"an arrow has no points or two, but got {len(of.points)}")
+        ends = of.placed(of.points)
         shaft, head, length = scale
     else:
-        ends = np.array([position, position + scale[0] * R[:, 0]])
+        ends = np.array([position, position + scale[0] * of.R[:, 0]])
         shaft, head, length = scale[1], 2.0 * scale[1], 0.0
     length = length or HEAD * np.linalg.norm(ends[1] - ends[0])
     return Look("arrow", *(round(float(x), 4) for x in (shaft, head, length)), ends=ends[None],
-                colors=colors[:1], shaft=shaft, head=head, length=length)
+                colors=of.colors[:1], shaft=shaft, head=head, length=length)
 
 
-def _strip(marker: plain_markers.PlainMarker, position: Array, R: Array, scale: Array,
-           points: Array, colors: Array) -> Look:
-    return _lines(np.stack([points[:-1], points[1:]], axis=1),
-                  np.stack([colors[:-1], colors[1:]], axis=1), position, R, scale)
+def _strip(of: _Marker) -> Look:
+    points, colors = of.points, of.colors
+    return _lines(of, np.stack([points[:-1], points[1:]], axis=1),
+                  np.stack([colors[:-1], colors[1:]], axis=1))
 
 
-def _list(marker: plain_markers.PlainMarker, position: Array, R: Array, scale: Array, points: Array,
-          colors: Array) -> Look:
-    if len(points) % 2:
-        raise MarkerError(f"a line list has an even number of points, but got {len(points)}")
-    return _lines(points.reshape(-1, 2, 3), colors[:len(points)].reshape(-1, 2, 4), position, R,
-                  scale)
+def _list(of: _Marker) -> Look:
+    n = len(of.points)
+    if n % 2:
+        raise MarkerError(f"a line list has an even number of points, but got {n}")
+    return _lines(of, of.points.reshape(-1, 2, 3), of.colors[:n].reshape(-1, 2, 4))
 
 
-def _lines(ends: Array, colors: Array, position: Array, R: Array, scale: Array) -> Look:
-    return Look("line", float(scale[0]), ends=ends @ R.T + position, colors=colors[:len(ends)],
-                width=float(scale[0]))
+def _lines(of: _Marker, ends: Array, colors: Array) -> Look:
+    width = float(of.scale[0])
+    return Look("line", width, ends=of.placed(ends), colors=colors[:len(ends)], width=width)
 
 
-def _text(marker: plain_markers.PlainMarker, position: Array, R: Array, scale: Array, points: Array,
-          colors: Array) -> Look:
-    return Look("text", alone=True, text=marker.text, position=position, height=float(scale[2]))
+def _text(of: _Marker) -> Look:
+    return Look("text", alone=True, text=of.marker.text, position=of.position,
+                font_scene_height=float(of.scale[2]))
 
 
-def _triangles(marker: plain_markers.PlainMarker, position: Array, R: Array, scale: Array,
-               points: Array, colors: Array) -> Look:
-    if len(points) % 3:
-        raise MarkerError(f"a triangle list has 3 points per triangle, but got {len(points)}")
-    return Look("triangles", alone=True, vertices=(points * scale) @ R.T + position,
-                colors=colors[:len(points)])
+def _triangles(of: _Marker) -> Look:
+    n = len(of.points)
+    if n % 3:
+        raise MarkerError(f"a triangle list has 3 points per triangle, but got {n}")
+    return Look("triangles", alone=True, vertices=of.placed(of.points * of.scale),
+                colors=of.colors[:n])
 
 
-def _mesh(marker: plain_markers.PlainMarker, position: Array, R: Array, scale: Array, points: Array,
-          colors: Array) -> Look:
-    shape = visuals.Shape("mesh", np.eye(4), tuple(scale.tolist()), tuple(colors[0].tolist()),
-                          marker.mesh_resource)
-    return Look("mesh", alone=True, shape=shape, turn=wxyz(R), position=position)
+def _mesh(of: _Marker) -> Look:
+    shape = Shape("mesh", np.eye(4), tuple(of.scale.tolist()), tuple(of.colors[0].tolist()),
+                  of.marker.mesh_resource)
+    return Look("mesh", alone=True, shape=shape, wxyz=wxyz(of.R), position=of.position)
 
 
 READERS = {marker_arrays.ARROW: _arrow, marker_arrays.CUBE: _solid, marker_arrays.SPHERE: _solid,

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Markers as arrays of numbers, for RViz and for the browser; independent of ROS.
 
-Nodes serialize them as messages, see ``nodes/base/markers.py``; `plain_markers` returns them for a
+Nodes serialize them as messages, see ``nodes/base/markers.py``; `standalone.py` passes them to a
 page without ROS.
 """
 from __future__ import annotations

@@ -14,16 +14,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Set
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
+import trimesh
 from numpy.typing import NDArray
 
-from ...engine.kernel.types import Array
-from . import looks, marker_arrays, visuals
+from ...check.meshes import Folders, MeshError
+from ...engine.kernel.types import Array, ArrayLike
+from . import looks, marker_arrays
 from .kinds import BY_FAMILY, is_shown_at_first
-from .scene import wxyz
+from .scene import draw_shape, wxyz
 
 if TYPE_CHECKING:
     import viser
@@ -38,11 +41,10 @@ MOVED = 1e-6        # smaller changes of a pose are not sent [m], [1]
 MarkerKey: TypeAlias = tuple[str, str, int]
 """Identifies a marker: topic, namespace, id."""
 
-Surface: TypeAlias = tuple[Array, NDArray[np.int_]]
-"""Vertices (n, 3) and triangles (m, 3), as indices of vertices."""
-
 Values: TypeAlias = dict[str, Any]
 """Arrays with a row for each instance, and values common to all instances, by name."""
+
+Sent: TypeAlias = tuple[Values, Callable[..., Any]]
 
 
 class NodeKey(NamedTuple):
@@ -79,7 +81,7 @@ def _named(key: MarkerKey) -> str:
 class Drawing:
     """The markers of all topics, and the scene nodes that show them."""
 
-    def __init__(self, scene: viser.SceneApi, folders: visuals.Folders = ()) -> None:
+    def __init__(self, scene: viser.SceneApi, folders: Folders = ()) -> None:
         self._scene, self._folders = scene, folders
         self._received: dict[MarkerKey, _Received] = {}
         self._node_keys: dict[MarkerKey, NodeKey] = {}      # of those that are not hidden
@@ -181,7 +183,7 @@ class Drawing:
         for at in self._changed:
             try:
                 self._draw(self._nodes[at], visible=at.topic not in self._late)
-            except visuals.MeshError as error:
+            except MeshError as error:
                 problems.append(f"marker {at.namespace} of {at.topic}: {error}")
             if not self._nodes[at].markers and not self._nodes[at].lasts:
                 del self._nodes[at]
@@ -204,7 +206,7 @@ class Drawing:
         values = {name: np.concatenate([part[name] for part in parts])
                   if isinstance(parts[0][name], np.ndarray) else parts[0][name]
                   for name in parts[0]}
-        DRAWS[node.kind](self._scene, node, values, self._folders)
+        node.send(*DRAWS[node.kind](self._scene, node.kind, values, self._folders))
         pose = next(iter(node.markers.values())).pose
         if pose is not None:
             node.move(*pose)
@@ -221,6 +223,18 @@ class Node:
         self.count = 0              # number of instances
         self.lasts = False          # kept without markers, until they return
         self.markers: dict[MarkerKey, looks.Look] = {}
+
+    def send(self, given: Values, add: Callable[..., Any]) -> None:
+        """Set the values of the instances; add the scene node if it has another number of them."""
+        count = len(next(iter(given.values()))) if given else 0
+        if self.handle is None or not given or self.count != count:
+            self.count = count
+            self.handle = add(name=self.name, **given)
+            return
+        own = any(look.pose is not None for look in self.markers.values())
+        for name, value in given.items():
+            if not (own and _looks_the_same(getattr(self.handle, name), value)):
+                setattr(self.handle, name, value)
 
     def move(self, position: Array, turn: Array) -> None:
         """Set the pose of the scene node; the quaternion is scalar first."""
@@ -241,72 +255,45 @@ class Node:
             self.handle = None
 
 
-# Drawing: a node is added the first time; later, its values are set
+# What a kind sends: the values of its instances, and the function that adds its node, by name
 
 
-def _draw_solids(scene: viser.SceneApi, node: Node, values: Values,
-                 folders: visuals.Folders) -> None:
-    colors = values["colors"]
-    given = {"batched_wxyzs": wxyz(values["axes"]),
-             "batched_positions": values["centers"], "batched_scales": values["widths"],
-             "batched_colors": _bytes(colors), "batched_opacities": colors[:, 3]}
-    if not _set(node, given, len(colors)):
-        vertices, faces = UNIT[node.kind]
-        node.handle = scene.add_batched_meshes_simple(
-            node.name, vertices, faces, lod="off", flat_shading=node.kind == "cube", opacity=1.0,
-            cast_shadow=False, receive_shadow=False, **given)
+def _solids(scene: viser.SceneApi, kind: str, values: Values, folders: Folders) -> Sent:
+    colors, unit = values["colors"], UNIT[kind]
+    return {"batched_wxyzs": wxyz(values["axes"]), "batched_positions": values["centers"],
+            "batched_scales": values["widths"], "batched_colors": _bytes(colors),
+            "batched_opacities": colors[:, 3]}, partial(
+        scene.add_batched_meshes_simple, vertices=unit.vertices, faces=unit.faces, lod="off",
+        flat_shading=kind == "cube", opacity=1.0, cast_shadow=False, receive_shadow=False)
 
 
-def _draw_arrows(scene: viser.SceneApi, node: Node, values: Values,
-                 folders: visuals.Folders) -> None:
-    given = {"points": values["ends"], "colors": _bytes(values["colors"])}
-    if not _set(node, given, len(values["ends"])):
-        node.handle = scene.add_arrows(
-            node.name, **given, shaft_radius=0.5 * values["shaft"],
-            head_radius=0.5 * values["head"], head_length=values["length"])
+def _arrows(scene: viser.SceneApi, kind: str, values: Values, folders: Folders) -> Sent:
+    return _segments(values), partial(
+        scene.add_arrows, shaft_radius=0.5 * values["shaft"], head_radius=0.5 * values["head"],
+        head_length=values["length"])
 
 
-def _draw_lines(scene: viser.SceneApi, node: Node, values: Values,
-                folders: visuals.Folders) -> None:
-    given = {"points": values["ends"], "colors": _bytes(values["colors"])}
-    if not _set(node, given, len(values["ends"])):
-        node.handle = scene.add_line_segments(node.name, thickness=values["width"], **given)
+def _lines(scene: viser.SceneApi, kind: str, values: Values, folders: Folders) -> Sent:
+    return _segments(values), partial(scene.add_line_segments, thickness=values["width"])
 
 
-def _draw_text(scene: viser.SceneApi, node: Node, values: Values, folders: visuals.Folders) -> None:
-    node.handle = scene.add_label(
-        node.name, values["text"], position=values["position"], font_size_mode="scene",
-        font_scene_height=values["height"], anchor="center-center")
+def _segments(values: Values) -> Values:
+    return {"points": values["ends"], "colors": _bytes(values["colors"])}
 
 
-def _draw_triangles(scene: viser.SceneApi, node: Node, values: Values,
-                    folders: visuals.Folders) -> None:
-    import trimesh
+def _text(scene: viser.SceneApi, kind: str, values: Values, folders: Folders) -> Sent:
+    return {}, partial(scene.add_label, **values, font_size_mode="scene", anchor="center-center")
 
+
+def _triangles(scene: viser.SceneApi, kind: str, values: Values, folders: Folders) -> Sent:
     vertices = values["vertices"]
     mesh = trimesh.Trimesh(vertices, np.arange(len(vertices)).reshape(-1, 3), process=False,
                            vertex_colors=np.round(255 * values["colors"]).astype(np.uint8))
-    node.handle = scene.add_mesh_trimesh(node.name, mesh)
+    return {}, partial(scene.add_mesh_trimesh, mesh=mesh)
 
 
-def _draw_mesh(scene: viser.SceneApi, node: Node, values: Values, folders: visuals.Folders) -> None:
-    shape = values["shape"]
-    data = visuals.load_mesh(visuals.find_mesh(shape.uri, folders), shape.color)
-    node.handle = scene.add_glb(
-        node.name, data, scale=shape.size, position=values["position"],
-        wxyz=values["turn"])
-
-
-def _set(node: Node, given: Values, count: int) -> bool:
-    """Update a node with this number of instances; return False if it must be added."""
-    if node.handle is None or node.count != count:
-        node.count = count
-        return False
-    own = any(look.pose is not None for look in node.markers.values())
-    for name, value in given.items():
-        if not (own and _looks_the_same(getattr(node.handle, name), value)):
-            setattr(node.handle, name, value)
-    return True
+def _mesh(scene: viser.SceneApi, kind: str, values: Values, folders: Folders) -> Sent:
+    return {}, partial(draw_shape, scene, folders=folders, **values)
 
 
 def _looks_the_same(old: Array, new: Array) -> bool:
@@ -319,32 +306,15 @@ def _bytes(colors: Array) -> NDArray[np.uint8]:
     return np.round(255.0 * np.clip(colors[..., :3], 0.0, 1.0)).astype(np.uint8)
 
 
-def _cube() -> Surface:
-    corners = np.array(np.meshgrid(*[[-0.5, 0.5]] * 3, indexing="ij")).reshape(3, -1).T
-    faces = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
-    return corners, np.array([t for a, b, c, d in faces for t in ((a, b, c), (a, c, d))])
+def _revolved(profile: ArrayLike) -> trimesh.Trimesh:
+    """Return the surface of a profile of (radius, z), with an edge where a point stands twice."""
+    return trimesh.creation.revolve(profile, sections=24, process=False)
 
 
-def _surface(profile: Sequence[tuple[float, float]], around: int = 24) -> Surface:
-    """Return a body of revolution about z, from a profile of (radius, z)."""
-    angles = np.linspace(0.0, 2.0 * np.pi, around, endpoint=False)
-    vertices = [(r * math.cos(a), r * math.sin(a), z) for r, z in profile for a in angles]
-    faces: list[tuple[int, int, int]] = []
-    for ring in range(len(profile) - 1):
-        for i in range(around):
-            a, b = ring * around + i, ring * around + (i + 1) % around
-            faces += [(a, b, b + around), (a, b + around, a + around)]
-    return np.array(vertices), np.array(faces)
-
-
-def _sphere(rings: int = 16) -> Surface:
-    angles = np.linspace(-0.5 * np.pi, 0.5 * np.pi, rings + 1)
-    return _surface([(0.5 * math.cos(a), 0.5 * math.sin(a)) for a in angles])
-
-
-UNIT = {"cube": _cube(), "sphere": _sphere(),
-        "cylinder": _surface([(0.0, -0.5), (0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (0.5, 0.5),
-                              (0.0, 0.5)])}
-DRAWS = {"cube": _draw_solids, "sphere": _draw_solids, "cylinder": _draw_solids,
-         "arrow": _draw_arrows, "line": _draw_lines, "text": _draw_text,
-         "triangles": _draw_triangles, "mesh": _draw_mesh}
+_ANGLES = np.linspace(-0.5 * np.pi, 0.5 * np.pi, 17)
+UNIT = {"cube": trimesh.creation.box(),
+        "sphere": _revolved(0.5 * np.stack([np.cos(_ANGLES), np.sin(_ANGLES)], axis=1)),
+        "cylinder": _revolved([(0.0, -0.5), (0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (0.5, 0.5),
+                               (0.0, 0.5)])}
+DRAWS = {"cube": _solids, "sphere": _solids, "cylinder": _solids, "arrow": _arrows,
+         "line": _lines, "text": _text, "triangles": _triangles, "mesh": _mesh}

@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...check.meshes import Folders, MeshError, find_mesh, read_mesh
+from ...check.shapes import Color, Shape, read_shapes
 from ...engine.kernel.lie import matrix_quaternion, quaternion_product, rotate
 from ...engine.kernel.plain import algebra as al
 from ...engine.kernel.types import Array, ArrayLike
 from ...engine.model.urdf import ONE_DOF, Frame, Joint, Tree
-from . import visuals
 
 if TYPE_CHECKING:
+    import trimesh
     import viser
 
 LIGHT = 0.005           # joints that carry less of the robot's mass, such as fingers, are minor
@@ -54,7 +58,7 @@ class RobotScene:
     """
 
     def __init__(self, scene: viser.SceneApi, tree: Tree, xml: str,
-                 folders: visuals.Folders = ()) -> None:
+                 folders: Folders = ()) -> None:
         self.scene = self._scene = scene
         self._tree, self._folders = tree, folders
         self._root = scene.add_frame("/robot", show_axes=False)
@@ -109,7 +113,7 @@ class RobotScene:
     # Shapes
 
     def _add_shapes(self, xml: str) -> None:
-        visual, collision, problems = visuals.read_shapes(xml)
+        visual, collision, problems = read_shapes(xml)
         self.problems += problems
         drawn: set[int] = set()
         bare: set[int] = set()
@@ -129,7 +133,7 @@ class RobotScene:
         for joint in sorted(bare - drawn if drawn else range(-1, len(self._moving))):
             self._add_bones(joint)
 
-    def _add_shape(self, frame: Frame, name: str, shape: visuals.Shape) -> bool:
+    def _add_shape(self, frame: Frame, name: str, shape: Shape) -> bool:
         """Show a shape; return whether it could be shown."""
         placed = frame.placement @ shape.placement
         name = f"{self._path(frame.parent)}/{frame.name.replace('/', '|')}:{name}"
@@ -137,7 +141,7 @@ class RobotScene:
         self._corners += [(frame.parent, placed @ corner) for corner in corners(shape)]
         try:
             draw_shape(self._scene, name, shape, self._folders, **place)
-        except visuals.MeshError as error:
+        except MeshError as error:
             self.problems.append(f"link '{frame.name}': {error}")
             return False
         return True
@@ -290,7 +294,7 @@ class RobotScene:
         self._root.remove()
 
 
-def corners(shape: visuals.Shape) -> list[Array]:
+def corners(shape: Shape) -> list[Array]:
     """Return the corners of the box around a shape, homogeneous; the origin of a mesh."""
     half = {"box": lambda size: 0.5 * np.asarray(size),
             "cylinder": lambda size: np.array([size[0], size[0], 0.5 * size[1]]),
@@ -329,11 +333,11 @@ def _pose(node: viser.SceneNodeHandle) -> Array:
     return placed
 
 
-def draw_shape(scene: viser.SceneApi, name: str, shape: visuals.Shape, folders: visuals.Folders,
+def draw_shape(scene: viser.SceneApi, name: str, shape: Shape, folders: Folders,
                **place: Array) -> viser.SceneNodeHandle:
     """Draw a shape as a node; raise a MeshError if a mesh cannot be drawn."""
     if shape.kind == "mesh":
-        data = visuals.load_mesh(visuals.find_mesh(shape.uri, folders), shape.color)
+        data = load_mesh(find_mesh(shape.uri, folders), shape.color)
         return scene.add_glb(name, data, scale=shape.size, **place)
     *rgb, alpha = shape.color or GRAY
     paint = {"color": tuple(round(255 * x) for x in rgb),
@@ -343,3 +347,28 @@ def draw_shape(scene: viser.SceneApi, name: str, shape: visuals.Shape, folders: 
     if shape.kind == "cylinder":
         return scene.add_cylinder(name, radius=shape.size[0], height=shape.size[1], **paint)
     return scene.add_icosphere(name, radius=shape.size[0], **paint)
+
+
+@lru_cache(maxsize=256)
+def load_mesh(path: Path, color: Color | None = None) -> bytes:
+    """Convert a mesh file (STL, OBJ, PLY, glTF, COLLADA) to glTF, in meters.
+
+    The color is that of the whole mesh if the file has none. A `MeshError` if it cannot be read.
+    """
+    try:
+        scene = read_mesh(path)
+        for mesh in scene.geometry.values():
+            if not mesh.visual.defined or path.suffix.lower() == ".stl":
+                _paint(mesh, color or (0.7, 0.7, 0.7, 1.0))
+        return scene.export(file_type="glb")
+    except Exception as error:              # the library of each format raises its own errors
+        raise MeshError(f"mesh '{path}' cannot be read: {error}") from error
+
+
+def _paint(mesh: trimesh.Trimesh, color: Color) -> None:
+    from trimesh.visual import TextureVisuals
+    from trimesh.visual.material import PBRMaterial
+
+    mesh.visual = TextureVisuals(material=PBRMaterial(
+        baseColorFactor=color, metallicFactor=0.1, roughnessFactor=0.8,
+        alphaMode="BLEND" if color[3] < 1.0 else None))

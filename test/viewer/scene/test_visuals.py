@@ -4,8 +4,10 @@
 import numpy as np
 import pytest
 
+from dyn_ros.check.meshes import MeshError, find_mesh
+from dyn_ros.check.shapes import read_shapes
 from dyn_ros.demo.run import ARM
-from dyn_ros.viewer.scene.visuals import MeshError, find_mesh, load_mesh, read_shapes
+from dyn_ros.viewer.scene.scene import load_mesh
 
 TRIANGLE = """solid one
 facet normal 0 0 1

@@ -1,0 +1,122 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What pages without ROS have in common: an actor, and the markers as the nodes publish them."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import dyn_ros
+
+from ..engine.kernel.types import Array
+from ..engine.model import Model
+from ..engine.model.bodies import Body, joined
+from ..engine.model.urdf import read_urdf
+from .actor import Actor
+from .scene import kinds, marker_arrays
+from .scene.looks import PlainMarker
+from .session import Session
+
+TERMS = ("g", "nle", "oMi", "com", "Ig")
+"""Results of ``all_terms`` that a `Picture` shows."""
+
+DYNAMICS, CENTROIDAL = "dynamics/markers", "centroidal/markers"     # topics of the nodes
+WORLD = "world"         # frame of the markers
+FULL_LOAD = (0.88, 0.04, 0.11, 1.0)     # color of a torque at the joint's limit
+BALL = 0.08             # diameter of the center of mass [m]
+
+
+class StandaloneActor(Actor):
+    """An actor in the process of its page, on which it reports what goes wrong."""
+
+    _session: Session | None = None
+
+    def show(self, session: Session, xml: str) -> None:
+        """Show the robot with this description on a page."""
+        self._session = session
+        session.show_robot(read_urdf(xml), xml)
+
+    def reject(self, what: str, why: object) -> None:
+        if self._session is not None:
+            self._session.show_problem(what, why)
+
+    def report_refusal(self, line: str) -> None:
+        print(line, flush=True)
+
+
+def compile_torques(model: Model, names: Sequence[str], say: Callable[[str], object],
+                    **options: Any) -> None:
+    """Compile algorithms in processes of their own; say for users how far it is."""
+    coupled = any(joint.mimic is not None for joint in model.tree.joints)
+    dyn_ros.precompile(names, coupled=coupled, progress=lambda done, total, name: say(
+        f"compiling the torques: {done} of {total}" if done < total else ""), **options)
+
+
+class Picture:
+    """The markers of one robot, as the nodes publish them by default."""
+
+    def __init__(self, model: Model) -> None:
+        self._model, self._data = model, dyn_ros.Data(model)
+        self._torques = marker_arrays.torque(model, look(
+            "torque", 0.1, full_color=FULL_LOAD, unlimited=100.0, source="nle"))
+        self._bodies = marker_arrays.inertia(
+            model, look("inertia", 1.0, 0.4, shape="ellipsoid"), {})
+        self._ball = marker_arrays.MarkerArrays(look("com", BALL), marker_arrays.SPHERE)
+
+    def compute(self, q: Array, v: Array) -> SimpleNamespace:
+        """Return `TERMS` of a state, as attributes; they are valid until the next call."""
+        found = dyn_ros.all_terms(self._model, self._data, q, v, only=TERMS)
+        return SimpleNamespace(**dict(zip(TERMS, found)))
+
+    def draw(self, session: Session, v: Array, terms: SimpleNamespace) -> None:
+        """Pass the markers of a state to a page."""
+        state = SimpleNamespace(v=v, effort=None)
+        wanted = session.drawing.families.get((DYNAMICS, "inertia"), True)
+        bodies = self._bodies(state, terms) if wanted else ()
+        whole, _ = joined(Body.of_links(terms.Ig, terms.com), Body.of(self._model.base_inertia))
+        if whole.mass > 0.0:
+            self._ball.balls([0], np.array([whole.com]), np.array([BALL]))
+        for topic, some in (
+                (DYNAMICS, [*self._torques(state, terms), *bodies]),
+                (CENTROIDAL, [self._ball])):
+            session.receive_markers(topic, plain_markers(some))
+
+
+class PlainLook(SimpleNamespace):
+    """A `marker_arrays.Look` without ROS."""
+
+    name: str
+    scale: float
+    color: Sequence[float]
+    width = 0.01
+
+    def marker(self, namespace: str, type: int, points: int) -> SimpleNamespace:
+        return SimpleNamespace(
+            header=SimpleNamespace(frame_id=WORLD, stamp=SimpleNamespace(sec=0, nanosec=0)),
+            ns=namespace, type=type, lifetime=SimpleNamespace(sec=0, nanosec=0))
+
+
+def look(family: str, scale: float, alpha: float = 1.0, **more: object) -> PlainLook:
+    """Return the appearance of a kind of marker, in its color; `more` belongs to the kind."""
+    code = kinds.BY_FAMILY[family].color
+    color = tuple(int(code[k:k + 2], 16) / 255 for k in (1, 3, 5))
+    return PlainLook(name=family, scale=scale, color=(*color, alpha), **more)
+
+
+def plain_markers(arrays: Iterable[marker_arrays.MarkerArrays]) -> Any:
+    """Return markers of a `PlainLook` as a MarkerArray of `PlainMarker`."""
+    return SimpleNamespace(markers=[marker for same in arrays for marker in _plain_markers(same)])
+
+
+def _plain_markers(arrays: marker_arrays.MarkerArrays) -> Iterator[PlainMarker]:
+    common, own = arrays.prototype, arrays.numbers
+    numbers = np.concatenate([own["pose"], own["scale"], own["color"]], axis=1)
+    flat = own.get("points", np.zeros((len(arrays), 0)))
+    points = flat.reshape(len(arrays), flat.shape[1] // 3, 3).copy()
+    colors = np.zeros((0, 4))
+    for row, (id, action) in enumerate(zip(own["id"][:, 0].tolist(), own["action"][:, 0].tolist())):
+        yield PlainMarker(common.header, common.ns, id, common.type, action, common.lifetime,
+                          numbers[row], points[row], colors)
