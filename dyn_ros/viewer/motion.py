@@ -67,7 +67,7 @@ class SpringFollower:
     Their first targets are where they start, by default at rest.
     """
 
-    def __init__(self, position: ArrayLike, velocity: ArrayLike = 0.0) -> None:
+    def __init__(self, position: ArrayLike, velocity: ArrayLike | float = 0.0) -> None:
         self.position = np.array(position, float)
         self.velocity = np.zeros_like(self.position) + velocity
         self.target = self.position.copy()

@@ -31,13 +31,12 @@ from .scene.handle import PushHandle
 from .scene.markers import Drawing
 from .scene.scene import RobotScene, rotation_matrix
 from .timeline import Timeline
-from .touch import PAYLOAD, Touch, payload
+from .touch import Touch, payload
 
 if TYPE_CHECKING:
     import viser
     from visualization_msgs.msg import MarkerArray
 
-    from .page.window import Window
 
 PLOTS = 10.0        # update rate of the numbers and plots [Hz]
 STALE = 1.0         # age at which a torque that is no longer received becomes unknown [s]
@@ -85,7 +84,7 @@ class Session:
         """Show why there is no robot yet, and what to do."""
         show_waiting(self.server, title, text)
 
-    def _arrange(self, client: viser.ClientHandle, window: Window) -> None:
+    def _arrange(self, client: viser.ClientHandle, window: page.Window) -> None:
         """Adapt the page to a browser's window and color scheme."""
         self.floor.show(client, window.dark)
         if window.software:
@@ -118,10 +117,11 @@ class Session:
         self._states = 0
         self._follower = None
         self.panel = Panel(self.server, tree.name, robot.joints, robot.links,
-                           settings.plot_seconds, PLOTS, settings.plays,
-                           PAYLOAD if settings.hangs else "", settings.curves,
+                           settings.plot_seconds, PLOTS, settings.plays, settings.curves,
                            robot.tip if settings.pushes else "")
-        self.touch = Touch(robot, self.panel.touch, self.node_of)
+        with self.panel.touch_tab:
+            self.touch = Touch(robot, self.server.gui, settings.hangs, self.panel.events.put,
+                               self.node_of)
         self._start_pushing()
         self._show_surroundings(robot)
         for problem in robot.problems:

@@ -6,38 +6,42 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..engine.kernel.types import Array
 from ..engine.spatial import Inertia
-from .page.touch_panel import ESTIMATE
+from .page.plots import line
 
 if TYPE_CHECKING:
+    import viser
     from geometry_msgs.msg import WrenchStamped
 
     from ..msg import ExternalContact
-    from .page.touch_panel import TouchPanel
     from .scene.scene import RobotScene
 
 STALE = 1.0             # age at which an estimate that is no longer published is not shown [s]
 BESIDE = 0.05           # distance of the arrow of the estimated force from its line, of the reach
 PAYLOAD_MASS = 0.5      # [kg]
 PAYLOAD_RADIUS = 0.03   # [m]: a ball, which touches the origin of the link that it hangs on
-PAYLOAD = "0.5 kg"
 GOLD = (205, 160, 60)
+PUSH, ESTIMATE = (230, 50, 180), (12, 140, 140)
+"""The colors of the force on the handle and of the estimated one."""
 
 
 class Touch:
-    """The observer's estimates on the page, for one robot.
+    """What touches one robot, according to the node observer, and its payload.
 
-    `node_of` returns the scene's node of a frame, "" for the world, or raises a ValueError.
+    Its folders of the page are hidden until there is something to show. `report` receives what
+    users do: ("hang", on) and ("weigh",). `node_of` returns the scene's node of a frame, "" for
+    the world, or raises a ValueError.
     """
 
-    def __init__(self, robot: RobotScene, panel: TouchPanel,
-                 node_of: Callable[[str], str]) -> None:
-        self._robot, self._panel, self._node_of = robot, panel, node_of
+    def __init__(self, robot: RobotScene, gui: viser.GuiApi, can_hang: bool,
+                 report: Callable[[tuple[Any, ...]], None], node_of: Callable[[str], str]) -> None:
+        self._robot, self._node_of = robot, node_of
         self._scene = robot.scene
         self._contact: ExternalContact | None = None
         self._wrench: WrenchStamped | None = None
@@ -46,6 +50,18 @@ class Touch:
         self._arrow_frame = ""
         self._ball: Any = None
         self._weighing = False
+        self._contact_folder = gui.add_folder("Contact", visible=False)
+        with self._contact_folder:
+            self._lamp, self._forces = gui.add_html(""), gui.add_html("")
+        self._shown = ""
+        self._can_hang = can_hang
+        self._payload_folder = gui.add_folder("Payload", visible=can_hang)
+        with self._payload_folder:
+            self._hung = gui.add_checkbox(f"{PAYLOAD_MASS:g} kg", False, visible=can_hang)
+            self._weigh = gui.add_button("Weigh", visible=False)
+            self._weight = gui.add_html("")
+        self._hung.on_update(lambda event: report(("hang", self._hung.value)))
+        self._weigh.on_click(lambda event: report(("weigh",)))
 
     # Messages
 
@@ -87,18 +103,28 @@ class Touch:
 
         The handle's force `push` (3,) on the link `pushed` is expressed in its frame [N].
         """
-        panel, contact = self._panel, self._contact
-        panel.allow_weighing(can_weigh)
+        contact = self._contact
+        if self._weigh.visible != can_weigh:
+            self._weigh.visible = can_weigh
+            self._payload_folder.visible = can_weigh or self._can_hang
         if self._weighing and not can_weigh:
             self.end_weighing("the node observer has ended")
-        if contact is None or now - self._received > STALE:
+        known = contact is not None and now - self._received <= STALE
+        self._contact_folder.visible = known
+        if contact is None or not known:
             self._contact = self._wrench = None
-            panel.show_contact(None, "", "", "")
             return
-        text = _place(contact) if contact.collision else "nothing touches the robot"
-        size = float(np.linalg.norm(push))
-        panel.show_contact(contact.collision, text, f"{size:.1f} N",
-                           self._describe(contact, pushed, push))
+        where = _place(contact) if contact.collision else "nothing touches the robot"
+        lamp = (f'<div class="dyn dyn-lamp" data-collision="{str(contact.collision).lower()}">'
+                f"<i></i>{escape(where)}</div>")
+        forces = "".join(
+            f'<div class="dyn {name}"><span style="color:rgb{color}">&#9632;</span> {name} '
+            f"<b>{escape(force)}</b></div>" for name, color, force in (
+                ("push", PUSH, f"{float(np.linalg.norm(push)):.1f} N"),
+                ("estimate", ESTIMATE, self._describe(contact, pushed, push))))
+        if lamp + forces != self._shown:
+            self._shown = lamp + forces
+            self._lamp.content, self._forces.content = lamp, forces
 
     def _describe(self, contact: ExternalContact, pushed: str | None, push: Array) -> str:
         """Return the estimated force as text, with the angle between it and the push."""
@@ -151,17 +177,22 @@ class Touch:
             self._ball = self._scene.add_icosphere(
                 f"{self._robot.node(self._robot.tip)}/payload", PAYLOAD_RADIUS, GOLD,
                 position=(0.0, 0.0, PAYLOAD_RADIUS))
-        self._panel.show_weighing(False)
+        self._show_weighing(False)
 
     def start_weighing(self) -> None:
         """Show that the payload is being weighed."""
         self._weighing = True
-        self._panel.show_weighing(True)
+        self._show_weighing(True)
 
     def end_weighing(self, text: str) -> None:
         """Show the result."""
         self._weighing = False
-        self._panel.show_weighing(False, text)
+        self._show_weighing(False, text)
+
+    def _show_weighing(self, busy: bool, text: str = "") -> None:
+        self._weigh.disabled = busy
+        self._weigh.label = "Weighing ..." if busy else "Weigh"
+        self._weight.content = line(text) if text else ""
 
 
 def _place(contact: ExternalContact) -> str:

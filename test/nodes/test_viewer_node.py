@@ -338,7 +338,7 @@ def contact(**fields):
 
 def shown(viewer):
     viewer.update()
-    panel = viewer.session.panel.touch
+    panel = viewer.session.touch
     return panel._lamp.content, panel._forces.content
 
 
@@ -350,13 +350,13 @@ def watched(viewer, monkeypatch):
 
 
 def test_a_contact(watched, monkeypatch):
-    viewer, panel = watched, watched.session.panel.touch
+    viewer, panel = watched, watched.session.touch
     viewer.update()
-    assert not panel._contact.visible
+    assert not panel._contact_folder.visible
     viewer.say(ExternalContact, "observer/contacts", contact(),
                lambda: viewer.session.touch._contact is not None)
     lamp, forces = shown(viewer)
-    assert panel._contact.visible
+    assert panel._contact_folder.visible
     assert "contact at tool" in lamp and 'data-collision="true"' in lamp
     assert "9.5 \u00b1 0.2 N<" in forces
     arrow = viewer.session.touch._arrow
@@ -371,7 +371,7 @@ def test_a_contact(watched, monkeypatch):
     assert "nothing touches the robot" in lamp and "none" in forces and not arrow.visible
     viewer.session.touch._received = -math.inf        # the node has ended
     viewer.update()
-    assert not panel._contact.visible
+    assert not panel._contact_folder.visible
 
 
 def test_the_angle_between_push_and_estimate(watched):
@@ -430,7 +430,7 @@ def answer(viewer, client, kind, topic, **fields):
 
 def test_hanging_and_weighing_a_payload(open_viewer, client):
     viewer = open_viewer(robot_description=ARM7, simulated_robot="arm")
-    touch, events = viewer.session.panel.touch, viewer.session.panel.events
+    touch, events = viewer.session.touch, viewer.session.panel.events
     inertia = InertiaStamped()
     inertia.header.frame_id, inertia.inertia.m, inertia.inertia.com.z = "tool", 0.503, 0.031
     hung = answer(viewer, client, SetPayload, "arm/set_payload", success=True)
@@ -440,7 +440,7 @@ def test_hanging_and_weighing_a_payload(open_viewer, client):
                      applied=True, inertia=inertia, mass_lower=0.49, mass_upper=0.51,
                      com_determined=True)
     viewer.until(viewer.node._touch._estimate.service_is_ready)
-    assert touch._payload.visible and touch._hung.visible
+    assert touch._payload_folder.visible and touch._hung.visible
     viewer.node._touch._hang.wait_for_service(10.0)
     touch._hung.value = True
     viewer.until(lambda: hung)
@@ -462,8 +462,8 @@ def test_hanging_and_weighing_a_payload(open_viewer, client):
 
 def test_a_weighing_that_fails(viewer, client):
     answer(viewer, client, EstimatePayload, "observer/estimate_payload", message="no efforts")
-    touch = viewer.session.panel.touch
-    assert not touch._payload.visible
+    touch = viewer.session.touch
+    assert not touch._payload_folder.visible
     viewer.until(viewer.node._touch._estimate.service_is_ready)
     viewer.session.panel.events.put(("weigh",))
     viewer.until(lambda: "no efforts" in touch._weight.content)

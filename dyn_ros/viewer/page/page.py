@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gzip
 import io
 import socket
@@ -13,27 +14,29 @@ from functools import partial
 from html import escape
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import viser
 import websockets.asyncio.server
+from viser._messages import Message
 from websockets.asyncio.server import ServerConnection
 from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
 from .trust import Trust
 from .trust import is_loopback as is_loopback
-from .window import DynRosReachMessage, DynRosWindowMessage, Window
 
 PORTS = 20              # number of ports to try
 MOST_REPORTS = 100      # kinds of refused requests to report
+WIDE = 1150             # from this width on [px], there is room for a second panel beside the robot
+LARGEST = 100_000       # width and height of a window [px]
 TITLE = "<title>Viser</title>"
 HERE = Path(__file__).parent
 
 Answer: TypeAlias = Callable[[ServerConnection, Request], "Response | None"]
 """Answers a request; None: a websocket."""
 
-OnWindow: TypeAlias = Callable[[viser.ClientHandle, Window], None]
+OnWindow: TypeAlias = "Callable[[viser.ClientHandle, Window], None]"
 
 # Nothing is loaded from elsewhere, no other server is shown, no other page may contain this one.
 POLICY = ("default-src 'self' 'unsafe-inline' 'unsafe-eval' blob: data:; "
@@ -45,6 +48,49 @@ _starting = threading.Lock()
 
 class PageError(Exception):
     """The page cannot be served; the message states the reason and a remedy."""
+
+
+class Window(NamedTuple):
+    """A browser's window: size of the page in it [px], and whether its user prefers a dark page.
+
+    `software`: it draws without a graphics card.
+    """
+
+    width: int
+    height: int
+    dark: bool
+    software: bool = False
+
+    @property
+    def wide(self) -> bool:
+        """Whether there is room for a second panel."""
+        return self.width >= WIDE
+
+
+@dataclasses.dataclass
+class DynRosWindowMessage(Message, include_in_scene_serialization=False):   # type: ignore[call-arg]
+    """The message of the script, see `Window`."""
+
+    width: int
+    height: int
+    dark: bool
+    software: bool
+
+    def window(self) -> Window:
+        """Return the window, with a size that can be computed with."""
+        width, height = (min(max(x, 1), LARGEST) for x in (self.width, self.height))
+        return Window(width, height, bool(self.dark), bool(self.software))
+
+
+@dataclasses.dataclass
+class DynRosReachMessage(Message, include_in_scene_serialization=False):   # type: ignore[call-arg]
+    """Whether the pointer is near the ball that pulls the robot, or drags it."""
+
+    reaches: bool
+
+
+# viser remembers the kinds of messages that it has found
+Message._subclass_from_type_string.cache_clear()
 
 
 class Server(viser.ViserServer):

@@ -16,14 +16,12 @@ from ...engine.kernel.types import Array
 from ...engine.model.urdf import Joint
 from ..scene.kinds import BY_FAMILY, KINDS, Kind
 from . import units
-from .plots import LIVE, NOTHING, Plots
-from .touch_panel import TouchPanel, line
+from .plots import LIVE, NOTHING, Plots, line
 
 if TYPE_CHECKING:
     import viser
 
-    from .page import Server
-    from .window import Window
+    from .page import Server, Window
 
 LEFT, RIGHT = 300, 360              # widths of the panels [px]
 
@@ -38,18 +36,18 @@ class Panel:
     """The panels of a page, for one robot.
 
     User input is in the queue `events`: ("slide", slot, position), ("play",), ("pause",),
-    ("push", link), ("let go",), ("see", topic, family, visible), ("hang", on), ("weigh",),
-    ("fit", client id).
+    ("push", link), ("let go",), ("see", topic, family, visible), ("fit", client id), and those of
+    `Touch`, whose place is `touch_tab`.
 
     `joints` have a slider and a plot, `links` can be pushed, at first `pushed` (empty: no pushes).
     `seconds` is the time span of the plots, `rate` that of `sample` [Hz]. `plays`: the robot has a
-    motion of its own that can be stopped. `payload` labels the check box that hangs one on the
-    robot; empty: none. `curves` are keys of `plots.CURVES`. `top` is a container above the tabs.
+    motion of its own that can be stopped. `curves` are keys of `plots.CURVES`. `top` is a container
+    above the tabs.
     """
 
     def __init__(self, server: Server, name: str, joints: Sequence[Joint],
                  links: Sequence[str], seconds: float, rate: float, plays: bool,
-                 payload: str = "", curves: Sequence[str] = LIVE, pushed: str = "") -> None:
+                 curves: Sequence[str] = LIVE, pushed: str = "") -> None:
         self.events: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
         self._server, self._gui = server, server.gui
         self._joints, self._curves = joints, curves
@@ -66,9 +64,9 @@ class Panel:
         with self._tabs.add_tab("Move"):
             self._add_buttons(plays)
             self._add_sliders()
-        with self._tabs.add_tab("Touch"):
+        self.touch_tab = self._tabs.add_tab("Touch")
+        with self.touch_tab:
             self._add_push(links, pushed)
-            self.touch = TouchPanel(gui, self.events.put, payload)
         self._narrow_tab = self._tabs.add_tab("Torques")
         with self._narrow_tab:
             self._narrow_plots = Plots(gui, joints, curves, seconds)

@@ -12,7 +12,6 @@ import numpy as np
 
 from ...engine.kernel.types import Array
 from ...engine.model.urdf import Joint
-from .touch_panel import line
 
 if TYPE_CHECKING:
     import viser
@@ -56,6 +55,11 @@ ZERO = 1e-9             # smaller values are numerical noise [N m, N]
 LOOSE = 0.35            # the range shrinks when the lines fill less of it
 PREFIXES = ((1e4, 1e-3, "k"), (2e-2, 1.0, ""), (2e-5, 1e3, "m"), (0.0, 1e6, "\u00b5"))
 NOTHING = "nothing"
+
+
+def line(text: str, kind: str = "") -> str:
+    """Return a line of text of the panel, as HTML; its kind is a class of page.css."""
+    return f'<div class="dyn {kind}">{escape(text)}</div>'
 
 
 class Scale(NamedTuple):

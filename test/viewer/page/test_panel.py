@@ -15,9 +15,9 @@ from viser import _messages
 from dyn_ros.demo.run import ARM
 from dyn_ros.engine.model.urdf import read_urdf
 from dyn_ros.viewer.page import units
+from dyn_ros.viewer.page.page import WIDE, DynRosWindowMessage, Window
 from dyn_ros.viewer.page.panel import LEFT, Panel, show_waiting
 from dyn_ros.viewer.page.units import DEG, METER, RAD, limits, round_inward
-from dyn_ros.viewer.page.window import WIDE, DynRosWindowMessage, Window
 from dyn_ros.viewer.scene.kinds import KINDS
 
 

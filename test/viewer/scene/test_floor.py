@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("viser", reason="no viser: pip install viser")
 
 from dyn_ros.viewer.actor import Settings
-from dyn_ros.viewer.page.window import Window
+from dyn_ros.viewer.page.page import Window
 from dyn_ros.viewer.scene.floor import DARK, LIGHT, Floor, gradient
 from dyn_ros.viewer.session import Session
 
