@@ -17,7 +17,7 @@ from ..engine.model.bodies import Body, joined
 from ..engine.model.urdf import read_urdf
 from .actor import Actor
 from .scene import kinds, marker_arrays
-from .scene.looks import PlainMarker
+from .scene.marker_arrays import PlainMarker
 from .session import Session
 
 TERMS = ("g", "nle", "oMi", "com", "Ig")

@@ -17,7 +17,7 @@ from visualization_msgs.msg import Marker, MarkerArray, UVCoordinate
 
 from dyn_ros.cdr.reader import MAX_LAYOUTS
 from dyn_ros.nodes.messages.serialized import marker_array_reader
-from dyn_ros.viewer.scene.looks import PlainMarker, plain_marker
+from dyn_ros.viewer.scene.marker_arrays import PlainMarker, plain_marker
 
 FIELDS = ("ns", "id", "type", "action", "lifetime", "text", "mesh_resource")
 words = st.text("ab/é", max_size=9)

@@ -16,7 +16,7 @@ from ...cdr.definition import DTYPES, definition_of
 from ...cdr.layout import PLAIN, STAMP
 from ...cdr.reader import Layout, Reader
 from ...engine.kernel.types import Array
-from ...viewer.scene.looks import PlainMarker
+from ...viewer.scene.marker_arrays import PlainMarker
 
 _NUMBERS = "position", "velocity", "effort"
 _BODY, _stamp_of = len(PLAIN), STAMP.unpack_from

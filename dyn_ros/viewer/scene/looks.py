@@ -12,6 +12,7 @@ from ...check.shapes import Shape
 from ...engine.kernel.plain import algebra as al
 from ...engine.kernel.types import Array
 from . import marker_arrays, shapes
+from .marker_arrays import PlainMarker, plain_marker
 from .scene import wxyz
 
 SOLIDS = {marker_arrays.CUBE: "cube", marker_arrays.SPHERE: "sphere",
@@ -22,38 +23,6 @@ HEAD = 0.23         # length of the head / length of the arrow, if a marker does
 
 class MarkerError(ValueError):
     """A marker that cannot be shown; the message states the reason."""
-
-
-class PlainMarker(NamedTuple):
-    """A Marker whose numbers are arrays: points (n, 3), colors (n, 4) and `numbers` (14,).
-
-    These are position, orientation x y z w, scale and color.
-    """
-
-    header: Any
-    ns: str
-    id: int
-    type: int
-    action: int
-    lifetime: Any
-    numbers: Array
-    points: Array
-    colors: Array
-    text: str = ""
-    mesh_resource: str = ""
-
-
-def plain_marker(marker: Any) -> PlainMarker:
-    """Return a visualization_msgs/Marker as a `PlainMarker`."""
-    p, turn = marker.pose.position, marker.pose.orientation
-    scale, color = marker.scale, marker.color
-    return PlainMarker(
-        marker.header, marker.ns, marker.id, marker.type, marker.action, marker.lifetime,
-        np.array([p.x, p.y, p.z, turn.x, turn.y, turn.z, turn.w, scale.x, scale.y, scale.z,
-                  color.r, color.g, color.b, color.a]),
-        np.array([(p.x, p.y, p.z) for p in marker.points]).reshape(-1, 3),
-        np.array([(c.r, c.g, c.b, c.a) for c in marker.colors]).reshape(-1, 4),
-        marker.text, marker.mesh_resource)
 
 
 class Look:

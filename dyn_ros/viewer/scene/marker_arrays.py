@@ -8,7 +8,7 @@ page without ROS.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,38 @@ LEAST_LOAD = 5e-3   # of a joint; smaller torques have no arrow
 
 Draw: TypeAlias = "Callable[[Any, Any], Iterable[MarkerArrays]]"
 """Returns the markers for a state and the results of ``all_terms`` that it reads."""
+
+
+class PlainMarker(NamedTuple):
+    """A Marker whose numbers are arrays: points (n, 3), colors (n, 4) and `numbers` (14,).
+
+    These are position, orientation x y z w, scale and color.
+    """
+
+    header: Any
+    ns: str
+    id: int
+    type: int
+    action: int
+    lifetime: Any
+    numbers: Array
+    points: Array
+    colors: Array
+    text: str = ""
+    mesh_resource: str = ""
+
+
+def plain_marker(marker: Any) -> PlainMarker:
+    """Return a visualization_msgs/Marker as a `PlainMarker`."""
+    p, turn = marker.pose.position, marker.pose.orientation
+    scale, color = marker.scale, marker.color
+    return PlainMarker(
+        marker.header, marker.ns, marker.id, marker.type, marker.action, marker.lifetime,
+        np.array([p.x, p.y, p.z, turn.x, turn.y, turn.z, turn.w, scale.x, scale.y, scale.z,
+                  color.r, color.g, color.b, color.a]),
+        np.array([(p.x, p.y, p.z) for p in marker.points]).reshape(-1, 3),
+        np.array([(c.r, c.g, c.b, c.a) for c in marker.colors]).reshape(-1, 4),
+        marker.text, marker.mesh_resource)
 
 
 class Look(Protocol):
