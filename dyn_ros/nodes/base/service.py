@@ -11,8 +11,9 @@ import functools
 import time
 import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -26,6 +27,12 @@ from ...states.states import STATE_HINT, State
 from ..messages import conversions
 from ..robot import RobotContext
 
+Pending: TypeAlias = "Future[Callable[[Any], object]]"
+"""A response that is sent later, while other callbacks of the node run.
+
+The result is the function that fills it; a ValueError instead becomes `success: false`.
+"""
+
 
 @dataclass(frozen=True)
 class Service:
@@ -34,11 +41,11 @@ class Service:
     `answer(robot, request, response)` fills the response, which has the fields `success` and
     `message`, and raises a ValueError to reject the request. If the request has a field `state`,
     a dyn_ros/RobotState, the signature is `answer(robot, request, response, state)` with a
-    `State`, and the response has a header. If `needs_state(robot, request)` is false, a request
-    without a state does not depend on the latest one: `state` is then the neutral configuration
-    at rest.
+    `State`, and the response has a header, which is set, as are `name` and `velocity_valid` if it
+    has them. If `needs_state(robot, request)` is false, a request without a state does not depend
+    on the latest one: `state` is then the neutral configuration at rest.
 
-    If `answer` returns a `Pending`, the response is sent when that is finished.
+    If `answer` returns a `Pending`, the response is sent when that is done.
     """
 
     name: str
@@ -47,47 +54,8 @@ class Service:
     needs_state: Callable[[RobotContext, Any], bool] = lambda robot, request: True
 
 
-class Pending:
-    """A response that is sent later, while other callbacks of the node run.
-
-    rclpy sends what a service callback returns. A callback may return a `Pending` instead if
-    `defer` has prepared the service: its response is sent by `finish`.
-    """
-
-    def __init__(self) -> None:
-        self._send: Callable[[Any], object] | None = None
-        self._respond: Callable[[Callable[[Any], None]], Any] | None = None
-        self._response: Any = None
-
-    def bind(self, respond: Callable[[Callable[[Any], None]], Any]) -> None:
-        """Set the function that returns the response, given a function that fills it."""
-        self._respond = respond
-
-    def on_finish(self, send: Callable[[Any], object]) -> None:
-        """Set the function that sends the response; it is called now if there is one."""
-        self._send = send
-        self._try_to_send()
-
-    def finish(self, fill: Callable[[Any], None]) -> None:
-        """Fill the response and send it; a ValueError becomes `success: false`."""
-        assert self._respond is not None
-        self._response = self._respond(fill)
-        self._try_to_send()
-
-    def reject(self, why: str) -> None:
-        """Send `success: false` with a reason."""
-        def fill(response: Any) -> None:
-            raise Rejected(why)
-        self.finish(fill)
-
-    def _try_to_send(self) -> None:
-        if self._send is not None and self._response is not None:
-            send, self._send = self._send, None
-            send(self._response)
-
-
 def defer(server: Any) -> Any:
-    """Prepare a service of rclpy for callbacks that return a `Pending`; return it.
+    """Prepare a service of rclpy for callbacks that return a future response; return it.
 
     rclpy's executors pass what the callback returns, with the header of the request, to the
     method `send_response`. Its events executor cannot run coroutines.
@@ -95,8 +63,8 @@ def defer(server: Any) -> Any:
     send = server.send_response
 
     def send_response(response: Any, header: Any) -> None:
-        if isinstance(response, Pending):
-            response.on_finish(lambda finished: send(finished, header))
+        if isinstance(response, Future):
+            response.add_done_callback(lambda done: send(done.result(), header))
         else:
             send(response, header)
     server.send_response = send_response
@@ -113,9 +81,11 @@ def service_callback(node: Any, service: Service) -> Callable[[Any, Any], Any]:
     def respond(response: Any, fill: Callable[[Any], Any]) -> Any:
         try:
             pending = fill(response)
-            if isinstance(pending, Pending):
-                pending.bind(functools.partial(respond, response))
-                return pending
+            if isinstance(pending, Future):
+                later: Future[Any] = Future()
+                pending.add_done_callback(lambda done: later.set_result(
+                    respond(response, lambda filled: done.result()(filled))))
+                return later
             response.success = True
             return response
         except Exception as error:
@@ -131,12 +101,16 @@ def service_callback(node: Any, service: Service) -> Callable[[Any, Any], Any]:
     def call(request: Any, response: Any) -> Any:
         def fill(response: Any) -> Pending | None:
             robot = _robot(node)
+            if hasattr(response, "name"):
+                response.name = robot.names
             if with_state:
                 state = _state_of_request(node, robot, request.state,
                                           service.needs_state(robot, request))
                 header = response.header
                 header.frame_id = robot.frame_id
                 header.stamp.sec, header.stamp.nanosec = divmod(state.stamp, 1_000_000_000)
+                if hasattr(response, "velocity_valid"):
+                    response.velocity_valid = not state.unknown
                 return service.answer(robot, request, response, state)
             return service.answer(robot, request, response)
         return respond(response, fill)

@@ -13,7 +13,7 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import Matrix, Tensor3
 
 from ...states.joint_states import Rejected, abbreviated, duplicates
-from ..robot import RobotContext
+from ..robot import RobotContext, State
 
 
 def vector(robot: RobotContext, field: str, names: Sequence[str],
@@ -36,8 +36,18 @@ def vector(robot: RobotContext, field: str, names: Sequence[str],
     return result
 
 
-def numbers(values: Array) -> array.array[float]:
-    """Return a float64[] field with these numbers, row-major; `Rejected` if not all finite."""
+def velocity(state: State) -> Array:
+    """Return all velocities of a state, zeros if one is unknown."""
+    return np.zeros_like(state.velocities) if state.unknown else state.velocities
+
+
+def numbers(values: Array, known: bool = True) -> array.array[float]:
+    """Return a float64[] field with these numbers, row-major; `Rejected` if not all finite.
+
+    If they are not known, all are NaN.
+    """
+    if not known:
+        return array.array("d", [math.nan]) * values.size
     result = array.array("d", values.tobytes())
     if not math.isfinite(sum(result)) and not all(map(math.isfinite, result)):
         raise Rejected("the result is not finite: the numbers in the request or in the state are "
@@ -45,21 +55,10 @@ def numbers(values: Array) -> array.array[float]:
     return result
 
 
-def set_matrix(message: Matrix, values: Array) -> None:
-    """Fill a dyn_ros/Matrix from an ndarray (rows, cols)."""
+def set_matrix(message: Matrix, values: Array, known: bool = True) -> None:
+    """Fill a dyn_ros/Matrix from an ndarray (rows, cols), see `numbers`."""
     message.rows, message.cols = values.shape
-    message.data = numbers(values)
-
-
-def unknown_numbers(size: int) -> array.array[float]:
-    """Return the content of a float64[] field of which all numbers are unknown: NaN."""
-    return array.array("d", [math.nan]) * size
-
-
-def set_unknown_matrix(message: Matrix, rows: int, cols: int) -> None:
-    """Fill a dyn_ros/Matrix whose numbers are unknown with NaN."""
-    message.rows, message.cols = rows, cols
-    message.data = unknown_numbers(rows * cols)
+    message.data = numbers(values, known)
 
 
 def set_tensor(message: Tensor3, values: Array) -> None:

@@ -26,33 +26,26 @@ def get_com_jacobian(robot: RobotContext, request: Any, response: Any, state: St
     mass, share, _ = _set_center(robot, response, state)
     J = (1.0 - share) * dyn_ros.com_jacobian(model, data, state.q)
     arrays.set_matrix(response.jacobian, J[:, robot.rows])
-    response.velocity_valid = not state.unknown
-    if response.velocity_valid:
-        dAg = dyn_ros.dccrba(model, data, state.q, state.velocity())
-        dJ = dAg[:3] / mass if mass else np.zeros_like(J)
-        arrays.set_matrix(response.jacobian_time_variation, dJ[:, robot.rows])
-    else:
-        arrays.set_unknown_matrix(response.jacobian_time_variation, 3, len(robot.names))
+    dAg = dyn_ros.dccrba(model, data, state.q, arrays.velocity(state))
+    dJ = dAg[:3] / mass if mass else np.zeros_like(J)
+    arrays.set_matrix(response.jacobian_time_variation, dJ[:, robot.rows],
+                      response.velocity_valid)
 
 
 def get_centroidal_map(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """The centroidal map, from velocities to momentum; its time variation if known."""
     model, data = robot.model, robot.data
     _, share, lever = _set_center(robot, response, state)
-    v = np.zeros(model.nv) if state.unknown else state.velocities
-    dyn_ros.dccrba(model, data, state.q, v)
+    dyn_ros.dccrba(model, data, state.q, arrays.velocity(state))
     arrays.set_matrix(response.centroidal_map, _moved(data.Ag, lever)[:, robot.rows])
-    response.velocity_valid = not state.unknown
-    if response.velocity_valid:
-        dAg = _moved(data.dAg, lever)
-        dAg[3:] += np.cross(share * data.vcom, data.Ag[:3], axisb=0).T
-        arrays.set_matrix(response.centroidal_map_time_variation, dAg[:, robot.rows])
-    else:
-        arrays.set_unknown_matrix(response.centroidal_map_time_variation, 6, len(robot.names))
+    dAg = _moved(data.dAg, lever)
+    dAg[3:] += np.cross(share * data.vcom, data.Ag[:3], axisb=0).T
+    arrays.set_matrix(response.centroidal_map_time_variation, dAg[:, robot.rows],
+                      response.velocity_valid)
 
 
 def _set_center(robot: RobotContext, response: Any, state: State) -> tuple[float, float, Array]:
-    """Set header, names, mass and center of mass; return the mass, `share` and the lever.
+    """Set header, mass and center of mass; return the mass, `share` and the lever.
 
     The lever points from the center of mass of all links to that of the moving links.
     """
@@ -63,7 +56,6 @@ def _set_center(robot: RobotContext, response: Any, state: State) -> tuple[float
     share = base.mass / mass if mass else 0.0
     lever = share * (com - base.com)
     response.header.frame_id = robot.world_frame
-    response.name = robot.names
     response.mass = mass
     conversions.set_vector(response.com, *arrays.numbers(com - lever))
     return mass, share, lever

@@ -113,7 +113,6 @@ def get_contact_dynamics(robot: RobotContext, request: Any, response: Any, state
     a, forces = dyn_ros.contact_dynamics(
         robot.model, robot.data, state.q, state.velocity(), tau, contacts,
         requested_forces(robot, request, state.q), request.damping)
-    response.name = robot.names
     response.acceleration = arrays.numbers(a[robot.rows])
     response.forces = contact_forces(robot, contacts, forces, state.q, response.header)
     _set_quality(response, forces)
@@ -125,7 +124,6 @@ def get_impulse(robot: RobotContext, request: Any, response: Any, state: State) 
     v, impulses = dyn_ros.impulse_dynamics(
         robot.model, robot.data, state.q, state.velocity(), contacts, request.restitution,
         request.damping)
-    response.name = robot.names
     response.velocity = arrays.numbers(v[robot.rows])
     response.impulses = contact_forces(robot, contacts, impulses, state.q, response.header)
     _set_quality(response, impulses)
@@ -142,12 +140,9 @@ def get_operational_space(robot: RobotContext, request: Any, response: Any,
     model, data = robot.model, robot.data
     where = request.frame, request.reference_frame, request.dimension, request.damping
     response.header.frame_id = reference_frame_id(robot, request.frame, request.reference_frame)
-    response.name = robot.names
-    response.velocity_valid = not state.unknown
-    v = np.zeros(model.nv) if state.unknown else state.velocities
-    mu, p = dyn_ros.operational_space_bias(model, data, state.q, v, *where)
+    mu, p = dyn_ros.operational_space_bias(model, data, state.q, arrays.velocity(state), *where)
     response.p = arrays.numbers(p)
-    response.mu = arrays.numbers(mu) if response.velocity_valid else arrays.unknown_numbers(len(mu))
+    response.mu = arrays.numbers(mu, response.velocity_valid)
     N = dyn_ros.null_space_projector(model, data, state.q, *where)
     arrays.set_matrix(response.null_space_projector, N[robot.block])
     arrays.set_matrix(response.inertia, data.osim)

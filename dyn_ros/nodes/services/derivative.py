@@ -48,7 +48,6 @@ def _fill(robot: RobotContext, request: Any, response: Any, state: State, given:
     """Fill the fields of tensors in their order, and those of matrices from these of `Data`."""
     arguments = (robot.model, robot.data, state.q, state.velocity(), given,
                  requested_forces(robot, request, state.q))
-    response.name = robot.names
     if request.second_order:            # computes the first order in data as well
         rows = np.arange(robot.model.nv)[robot.rows]
         block = np.ix_(rows, rows, rows)
@@ -67,7 +66,6 @@ def get_frame_derivatives(robot: RobotContext, request: Any, response: Any, stat
     dyn_ros.frame_acceleration_derivatives(
         robot.model, robot.data, state.q, state.velocity(), a, *place)
     response.header.frame_id = reference_frame_id(robot, *place)
-    response.name = robot.names
     for field in ("v_partial_dq", "v_partial_dv", "a_partial_dq", "a_partial_dv", "a_partial_da"):
         arrays.set_matrix(getattr(response, field), getattr(robot.data, field)[:, robot.rows])
 
@@ -81,7 +79,6 @@ def get_centroidal_derivatives(robot: RobotContext, request: Any, response: Any,
     model, data, v = robot.model, robot.data, state.velocity()
     a = arrays.vector(robot, "acceleration", request.name, request.acceleration)
     response.header.frame_id = robot.world_frame
-    response.name = robot.names
     dh_dq, dhdot_dq, dhdot_dv, dhdot_da = (
         x.copy() for x in dyn_ros.centroidal_derivatives(model, data, state.q, v, a))
     base = robot.base

@@ -3,7 +3,6 @@
 """The services of dynamics_node."""
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,7 +36,6 @@ def get_jacobian(robot: RobotContext, request: Any, response: Any, state: State)
     else:
         J = dyn_ros.frame_jacobian(model, data, state.q, *place, offset)
     response.header.frame_id = reference_frame_id(robot, *place)
-    response.name = robot.names
     arrays.set_matrix(response.jacobian, J[:, robot.rows])
     if request.hessian:
         H = point_hessian(model, data, state.q, *place, offset)
@@ -77,18 +75,13 @@ def get_frame_state(robot: RobotContext, request: Any, response: Any, state: Sta
     conversions.set_pose(response.pose.pose, placement)
     response.pose.header.stamp = response.header.stamp
     response.pose.header.frame_id = robot.world_frame
-    response.velocity_valid = not state.unknown
-    velocity = acceleration = classical = arrays.unknown_numbers(6)
-    if response.velocity_valid:
-        v = state.velocity()
-        velocity = arrays.numbers(dyn_ros.frame_velocity(model, data, state.q, v, *place))
-        acceleration = arrays.numbers(
-            dyn_ros.frame_acceleration(model, data, state.q, v, a, *place))
-        classical = arrays.numbers(data.frame_classical_acceleration)
+    v = arrays.velocity(state)
+    velocity = dyn_ros.frame_velocity(model, data, state.q, v, *place)
+    acceleration = dyn_ros.frame_acceleration(model, data, state.q, v, a, *place)
     response.header.frame_id = reference_frame_id(robot, *place)
-    conversions.set_twist(response.velocity, velocity)
-    conversions.set_twist(response.acceleration, acceleration)
-    conversions.set_twist(response.classical_acceleration, classical)
+    for twist, values in ((response.velocity, velocity), (response.acceleration, acceleration),
+                          (response.classical_acceleration, data.frame_classical_acceleration)):
+        conversions.set_twist(twist, arrays.numbers(values, response.velocity_valid))
 
 
 def get_inverse_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:
@@ -96,7 +89,6 @@ def get_inverse_dynamics(robot: RobotContext, request: Any, response: Any, state
     a = arrays.vector(robot, "acceleration", request.name, request.acceleration)
     tau = dyn_ros.rnea(robot.model, robot.data, state.q, state.velocity(), a,
                        requested_forces(robot, request, state.q))
-    response.name = robot.names
     response.effort = arrays.numbers((tau + robot.friction(state.velocity()))[robot.rows])
     response.friction_included = robot.includes_friction
 
@@ -106,40 +98,27 @@ def get_forward_dynamics(robot: RobotContext, request: Any, response: Any, state
     tau = arrays.vector(robot, "effort", request.name, request.effort)
     a = dyn_ros.aba(robot.model, robot.data, state.q, state.velocity(), tau,
                     requested_forces(robot, request, state.q))
-    response.name = robot.names
     response.acceleration = arrays.numbers(a[robot.rows])
 
 
 def get_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """The inertia matrix and gravity; nonlinear effects and the Coriolis matrix if known."""
-    model, data, size = robot.model, robot.data, len(robot.names)
-    response.name = robot.names
-    arrays.set_matrix(response.inertia, dyn_ros.crba(model, data, state.q)[robot.block])
-    response.gravity = arrays.numbers(dyn_ros.generalized_gravity(model, data, state.q)[robot.rows])
-    response.velocity_valid = not state.unknown
-    if response.velocity_valid:
-        moving = model, data, state.q, state.velocity()
-        response.nle = arrays.numbers(dyn_ros.nonlinear_effects(*moving)[robot.rows])
-        arrays.set_matrix(response.coriolis, dyn_ros.coriolis_matrix(*moving)[robot.block])
-    else:
-        response.nle = arrays.unknown_numbers(size)
-        arrays.set_unknown_matrix(response.coriolis, size, size)
+    still = robot.model, robot.data, state.q
+    moving, known = (*still, arrays.velocity(state)), response.velocity_valid
+    arrays.set_matrix(response.inertia, dyn_ros.crba(*still)[robot.block])
+    response.gravity = arrays.numbers(dyn_ros.generalized_gravity(*still)[robot.rows])
+    response.nle = arrays.numbers(dyn_ros.nonlinear_effects(*moving)[robot.rows], known)
+    arrays.set_matrix(response.coriolis, dyn_ros.coriolis_matrix(*moving)[robot.block], known)
 
 
 def get_energies(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """The potential energy; the kinetic and the mechanical energy if known."""
-    model, data = robot.model, robot.data
+    data = robot.data
     response.header.frame_id = robot.world_frame
-    response.velocity_valid = not state.unknown
-    response.potential = response.kinetic = response.mechanical = math.nan
-    if response.velocity_valid:
-        dyn_ros.mechanical_energy(model, data, state.q, state.velocity())
-        energies = [data.potential_energy, data.kinetic_energy, data.mechanical_energy]
-        response.potential, response.kinetic, response.mechanical = arrays.numbers(
-            np.array(energies))
-    else:
-        energies = [dyn_ros.potential_energy(model, data, state.q)]
-        [response.potential] = arrays.numbers(np.array(energies))
+    dyn_ros.mechanical_energy(robot.model, data, state.q, arrays.velocity(state))
+    [response.potential] = arrays.numbers(np.array([data.potential_energy]))
+    response.kinetic, response.mechanical = arrays.numbers(
+        np.array([data.kinetic_energy, data.mechanical_energy]), response.velocity_valid)
 
 
 # --- trajectories
@@ -158,7 +137,6 @@ def get_trajectory_efforts(robot: RobotContext, request: Any, response: Any, sta
     tau = (dyn_ros.rnea(robot.model, robot.data, q, v, a) + robot.friction(v))[:, robot.rows]
     response.friction_included = robot.includes_friction
     limits = robot.model.effort_limit[robot.rows]
-    response.name = robot.names
     arrays.set_matrix(response.effort, tau)
     response.effort_limit = limits.tolist()
     points, columns = np.nonzero(np.abs(tau) > limits)
@@ -222,7 +200,7 @@ def _of_points(field: str, points: Sequence[JointTrajectoryPoint], names: Sequen
 
 KERNELS = ("frame_jacobian", "frame_jacobian_time_variation", "frame_hessian", "frame_placements",
            "frame_velocity", "frame_acceleration", "rnea", "aba", "crba", "generalized_gravity",
-           "nonlinear_effects", "coriolis_matrix", "potential_energy", "mechanical_energy")
+           "nonlinear_effects", "coriolis_matrix", "mechanical_energy")
 BATCH_KERNELS = ("rnea",)
 SERVICES = (
     Service("~/get_jacobian", srv.GetJacobian, get_jacobian),

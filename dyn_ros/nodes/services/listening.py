@@ -85,7 +85,7 @@ class Listening:
 
     def __init__(self) -> None:
         self._task: Task | None = None
-        self._pending = Pending()
+        self._pending: Pending = Future()
         self._recorder = Recorder()
         self._progress = 0.0
         self._job: Future[Any] | None = None
@@ -123,7 +123,7 @@ class Listening:
         if self._task is not None:
             raise Rejected(f"{self.text}; call again when it has responded, or end it by "
                            "deactivating the node")
-        self._task, self._pending, self._recorder = task, Pending(), Recorder(max_gap)
+        self._task, self._pending, self._recorder = task, Future(), Recorder(max_gap)
         self._progress, self._job = now, None
         return self._pending
 
@@ -152,14 +152,14 @@ class Listening:
         task, pending = self._task, self._pending
         assert task is not None
         self._task = self._job = None
-        pending.finish(lambda response: task.respond(job.result(), response))
+        pending.set_result(lambda response: task.respond(job.result(), response))
 
     def abort(self, why: str) -> None:
         """Respond with `success: false` and a reason."""
         task, pending = self._task, self._pending
         self._task = self._job = None
         if task is not None:
-            pending.reject(f"{task.service} ended early: {why}")
+            pending.set_exception(Rejected(f"{task.service} ended early: {why}"))
 
     def close(self) -> None:
         """Release the thread."""

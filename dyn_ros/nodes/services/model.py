@@ -32,7 +32,6 @@ def get_model(robot: RobotContext, request: Any, response: Any) -> None:
     response.root_joint = first if first in ("floating", "planar") else "fixed"
     conversions.set_vector(response.gravity, *model.gravity.tolist())
     response.total_mass = model.total_mass
-    response.name = robot.names
     response.position_name = robot.position_names
     links = moved_links(model)
     response.joints = [_joint(model, joint, link) for joint, link in zip(model.tree.joints, links)]
