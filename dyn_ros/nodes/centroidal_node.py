@@ -24,7 +24,7 @@ from .base.parameters import Spec
 from .base.robot_node import Output, RobotNode, run
 from .base.service import Service
 from .markers.centroidal import CENTROIDAL, CONTACT
-from .robot import RobotContext, State, Terms
+from .robot import RobotContext, State, Terms, once_per_state
 from .robot.support import TOO_LARGE, CompositeBody, composite_body, rate_reads
 from .services import centroidal, derivative
 
@@ -108,12 +108,9 @@ class CentroidalNode(RobotNode):
 
     # Rates
 
+    @once_per_state
     def _rate(self, robot: RobotContext, state: State, terms: Terms) -> Sequence[float] | None:
         """Return the rate of the momentum about the center of mass, six numbers, or None."""
-        return robot.once(state, "rate", lambda: self._new_rate(robot, state, terms))
-
-    def _new_rate(self, robot: RobotContext, state: State,
-                  terms: Terms) -> Sequence[float] | None:
         a = self._acceleration(robot, state, terms)
         if a is None:
             return None

@@ -21,7 +21,7 @@ from .base.inputs import SENSOR_QOS
 from .base.parameters import Spec
 from .base.robot_node import RobotNode
 from .messages import conversions
-from .robot import RobotContext, State, Terms
+from .robot import RobotContext, State, Terms, once_per_state
 from .robot import support as ground_support
 from .robot.support import Support, moment_about_origin, zero_moment_point
 
@@ -117,11 +117,9 @@ class Feet:
 
     # Forces
 
+    @once_per_state
     def support(self, robot: RobotContext, state: State, terms: Terms) -> Support | None:
-        """Return the forces of the ground, or None if an input is missing; computed once."""
-        return robot.once(state, "support", lambda: self._support(robot, state, terms))
-
-    def _support(self, robot: RobotContext, state: State, terms: Terms) -> Support | None:
+        """Return the forces of the ground, or None if an input is missing."""
         try:
             feet = self._used(robot)
             active = self._states(robot, feet)

@@ -23,7 +23,7 @@ from .markers.observer import OBSERVER
 from .messages import conversions
 from .messages.frames import rotation
 from .observer_parameters import RESTARTING, SPECS
-from .robot import RobotContext, State, Terms
+from .robot import RobotContext, State, Terms, once_per_state
 from .robot.observation import ContactAverage, Observation, deviations, thresholds
 from .services import model
 from .services import observer as observer_services
@@ -238,11 +238,9 @@ class ObserverNode(RobotNode):
             return read(observation) if observation and observation.robot is robot else None
         return effort_output(robot, efforts)
 
+    @once_per_state
     def external_wrench(self, robot: RobotContext, state: State) -> Any:
         """Return the wrench at the tip, a `dyn_ros.ExternalWrench` in its axes, or None."""
-        return robot.once(state, "external wrench", lambda: self._solve_wrench(robot, state))
-
-    def _solve_wrench(self, robot: RobotContext, state: State) -> Any:
         observation = self.valid(robot, state)
         if observation is None:
             return None
@@ -291,11 +289,9 @@ class ObserverNode(RobotNode):
             return message
         return compute
 
+    @once_per_state
     def contact(self, robot: RobotContext, state: State) -> Any:
         """Return the isolated contact, a `dyn_ros.IsolatedContact`, or None without collision."""
-        return robot.once(state, "contact", lambda: self._isolate(robot, state))
-
-    def _isolate(self, robot: RobotContext, state: State) -> Any:
         observation = self.valid(robot, state)
         if observation is None or not observation.collision:
             return None

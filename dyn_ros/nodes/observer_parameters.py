@@ -11,7 +11,7 @@ from rclpy.parameter import Parameter
 from ..states.joint_states import abbreviated
 from .base.parameters import Spec
 from .messages.frames import axes_link, coinciding_link
-from .robot import RobotContext, SettingError
+from .robot import RobotContext, SettingError, blamed_on
 from .services import observer as observer_services
 
 POSITIVE = (1e-12, 1e12)
@@ -87,11 +87,9 @@ def tip(robot: RobotContext, name: str) -> str:
     """Return the frame in the parameter tip_frame, or the last link of a single chain."""
     model = robot.model
     if name:
-        try:
-            model.frame_index(name)
-        except ValueError as error:
-            raise SettingError("tip_frame", error) from None
-        if model.tree.frames[model.frame_index(name)].parent < 0:
+        with blamed_on("tip_frame"):
+            index = model.frame_index(name)
+        if model.tree.frames[index].parent < 0:
             raise SettingError("tip_frame", f"no joint moves {name!r}; specify a frame that moves")
         return name
     parents = [joint.parent for joint in model.tree.joints]

@@ -29,7 +29,7 @@ from .messages import arrays, conversions
 from .messages import constraints as constraining
 from .messages.constraints import Constraints
 from .messages.frames import Wrench, external_forces, requested_forces
-from .robot import RobotContext, State, Terms
+from .robot import RobotContext, State, Terms, blamed_on, once_per_state
 
 PRESETS = (
     Spec("constraints", "topic",
@@ -118,8 +118,9 @@ class VereshchaginNode(RobotNode):
         if values["constraints"] != "topic" and any(spec.name in changed for spec in PRESETS):
             _of_parameters(robot, values)
         if "wrench_frames" in changed:
-            for frame in filter(None, values["wrench_frames"]):
-                _check_frame(robot, "wrench_frames", frame)
+            with blamed_on("wrench_frames"):
+                for frame in filter(None, values["wrench_frames"]):
+                    robot.model.frame_index(frame)
 
     def parameters_changed(self, changed: Set[str]) -> None:
         super().parameters_changed(changed)
@@ -175,11 +176,9 @@ class VereshchaginNode(RobotNode):
 
     # Solutions
 
+    @once_per_state
     def solution(self, robot: RobotContext, state: State, terms: Terms) -> Solution | None:
-        """Return the solution for a state, or None if an input is missing; computed once."""
-        return robot.once(state, "solution", lambda: self._solve(robot, state, terms))
-
-    def _solve(self, robot: RobotContext, state: State, terms: Terms) -> Solution | None:
+        """Return the solution for a state, or None if an input is missing."""
         if state.v is None:
             return None
         try:
@@ -259,13 +258,6 @@ def _of_parameters(robot: RobotContext, values: Mapping[str, Any]) -> Constraint
 
 def _efforts(robot: RobotContext, message: JointState) -> Array:
     return arrays.vector(robot, "effort", message.name, message.effort)
-
-
-def _check_frame(robot: RobotContext, parameter: str, frame: str) -> None:
-    try:
-        robot.model.frame_index(frame)
-    except ValueError as error:
-        raise Rejected(f"{parameter}: {error}") from None
 
 
 def _writer(robot: RobotContext, constraints: Constraints, message: ConstrainedDynamics,

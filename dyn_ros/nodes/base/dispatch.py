@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from geometry_msgs.msg import PointStamped
 from rclpy.qos_overriding_options import QoSOverridingOptions
@@ -100,18 +100,16 @@ class _Live:
     publisher: Any
     compute: Compute | None = None          # for the current robot
     terms: dict[frozenset[str], Terms] = field(default_factory=dict)
-    always: _Due | None = None              # what `due` returns if it is constant
 
     def __post_init__(self) -> None:
-        if not callable(self.output.reads):
-            self.always = _Due(self, frozenset(self.output.reads))
+        self._always = None if callable(self.output.reads) else frozenset(self.output.reads)
 
-    def due(self) -> _Due | None:
-        """This output with what it reads for a state; None to skip the state."""
-        if self.always is not None or not callable(self.output.reads):
-            return self.always
+    def reads(self) -> frozenset[str] | None:
+        """What it reads for a state; None to skip the state."""
+        if self._always is not None or not callable(self.output.reads):
+            return self._always
         names = self.output.reads()
-        return None if names is None else _Due(self, frozenset(names))
+        return None if names is None else frozenset(names)
 
     def publish(self, robot: RobotContext, state: State, reads: frozenset[str]) -> bool:
         """Compute and publish; return whether there was a message."""
@@ -135,11 +133,8 @@ class _Live:
         return True
 
 
-class _Due(NamedTuple):
-    """An output to publish for a state."""
-
-    live: _Live
-    reads: frozenset[str]
+_Due: TypeAlias = "tuple[_Live, frozenset[str]]"
+"""An output to publish for a state, and what it reads."""
 
 
 class Dispatch:
@@ -226,8 +221,8 @@ class Dispatch:
         if not self._node.active:
             return []
         self._count(now)
-        return [due for live in self._subscribed if (passes or live.output.has_rate)
-                and (due := live.due()) is not None]
+        return [(live, reads) for live in self._subscribed if (passes or live.output.has_rate)
+                and (reads := live.reads()) is not None]
 
     def publish(self, robot: RobotContext, state: State, due: Sequence[_Due]) -> None:
         """Publish outputs for a state, and count them."""
@@ -258,7 +253,7 @@ def process_state(nodes: Sequence[Any], robot: RobotContext, received: float) ->
     due = [(node, outputs) for node in nodes if source.active and (
         outputs := node.dispatch.due(
             received, passes and (node is source or node.dispatch.passes(received))))]
-    of_state, names = _split(tuple([output.reads for _, outputs in due for output in outputs]))
+    of_state, names = _split(tuple([reads for _, outputs in due for _, reads in outputs]))
     following = [(node, reads) for node in nodes if source.active and node.active
                  and (reads := node.follows(received)) is not None]
     if following:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from builtin_interfaces.msg import Duration
@@ -37,39 +37,28 @@ SHARED = (
 )
 
 
-@dataclass(frozen=True)
 class Kind:
-    """One kind of marker.
+    """One kind of marker, with the parameters common to all kinds, and `more`.
 
     `make(node, robot, look)` returns a function `(state, terms)` that returns the `MarkerArrays`
-    that it has filled, or raises a ValueError if a parameter does not fit the robot.
-    `reads(values)` returns what the function reads, as `Output.reads`; `kernels` are the public
-    functions that it calls.
+    that it has filled, or raises a ValueError if a parameter does not fit the robot. `what`,
+    `scaled` and `color` describe the parameters. `reads`, or what it returns for the parameters'
+    values, is what the function reads, as `Output.reads`; `kernels` are the public functions that
+    it calls.
     """
 
-    name: str
-    make: Callable[[Any, RobotContext, Look], Draw]
-    specs: tuple[Spec, ...]
-    reads: Callable[[Mapping[str, Any]], tuple[str, ...]]
-    kernels: tuple[str, ...] = ()
-
-
-def kind(name: str, make: Callable[[Any, RobotContext, Look], Draw], what: str, scale: float,
-         scaled: str, color: list[float], *more: Spec,
-         reads: tuple[str, ...] | Callable[[Mapping[str, Any]], tuple[str, ...]],
-         show: bool = True, kernels: tuple[str, ...] = ()) -> Kind:
-    """Return a Kind with the parameters common to all kinds, and more."""
-    prefix = f"markers.{name}."
-    return Kind(name, make, (
-        Spec(prefix + "show", show, f"Whether ~/markers shows {what}."),
-        Spec(prefix + "scale", scale, scaled, limits=(0.0, 1e6)),
-        Spec(prefix + "color", color, "Red, green, blue, alpha.", size=4, limits=(0.0, 1.0)),
-        *(Spec(prefix + spec.name, spec.default, spec.description, **_constraints(spec))
-          for spec in more)), reads if callable(reads) else lambda values: reads, kernels)
-
-
-def _constraints(spec: Spec) -> dict[str, Any]:
-    return {"limits": spec.limits, "choices": spec.choices, "size": spec.size}
+    def __init__(self, name: str, make: Callable[[Any, RobotContext, Look], Draw], what: str,
+                 scale: float, scaled: str, color: list[float], *more: Spec,
+                 reads: tuple[str, ...] | Callable[[Mapping[str, Any]], tuple[str, ...]],
+                 show: bool = True, kernels: tuple[str, ...] = ()) -> None:
+        prefix = f"markers.{name}."
+        self.name, self.make, self.kernels = name, make, kernels
+        self.reads = reads if callable(reads) else lambda values: reads
+        self.specs = (
+            Spec(prefix + "show", show, f"Whether ~/markers shows {what}."),
+            Spec(prefix + "scale", scale, scaled, limits=(0.0, 1e6)),
+            Spec(prefix + "color", color, "Red, green, blue, alpha.", size=4, limits=(0.0, 1.0)),
+            *(replace(spec, name=prefix + spec.name) for spec in more))
 
 
 Draw: TypeAlias = "Callable[[State, Terms], Iterable[MarkerArrays]]"

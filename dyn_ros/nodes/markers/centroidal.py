@@ -1,9 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Markers of centroidal_node: center of mass, momentum, locked inertia; forces of the ground.
-
-As in base/markers.py, a kind is one function and one entry at the end of this file.
-"""
+"""Markers of centroidal_node: center of mass, momentum, locked inertia; forces of the ground."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,9 +16,9 @@ from dyn_ros.engine.kernel.types import Array
 
 from ...viewer.scene import shapes
 from ...viewer.scene.marker_arrays import THINNEST, MarkerArrays, Screws
-from ..base.markers import Draw, Look, kind
+from ..base.markers import Draw, Kind, Look
 from ..base.parameters import Spec
-from ..robot import RobotContext, State, Terms
+from ..robot import RobotContext, State, Terms, blamed_on
 from ..robot.support import (
     COMPOSITE_TERMS,
     composite_body,
@@ -72,10 +69,8 @@ def com_projection(node: Any, robot: RobotContext, look: Look) -> Draw:
 def subtree_com(node: Any, robot: RobotContext, look: Look) -> Draw:
     """The center of mass of each joint's subtree, as a ball with a volume according to its mass."""
     model = robot.model
-    try:
+    with blamed_on(f"markers.{look.name}.joints"):
         chosen = [model.joint_index(name) for name in look.joints]
-    except ValueError as error:
-        raise ValueError(f"markers.{look.name}.joints: {error}") from None
     joints = np.array(chosen or range(model.njoints), int)
     balls = MarkerArrays(look, Marker.SPHERE)
 
@@ -215,52 +210,52 @@ def _zmp_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 CENTROIDAL = (
-    kind("com", com, "the robot's center of mass", 0.08, "Diameter [m].", [0.12, 0.36, 1.0, 1.0],
+    Kind("com", com, "the robot's center of mass", 0.08, "Diameter [m].", [0.12, 0.36, 1.0, 1.0],
          reads=COMPOSITE_TERMS),
-    kind("com_projection", com_projection,
+    Kind("com_projection", com_projection,
          "the center of mass projected along gravity onto the ground",
          0.1, "Diameter [m].", [0.0, 0.63, 0.78, 1.0],
          Spec("height", 0.0,
               "Height of the ground in the frame of the markers, against gravity [m].",
               limits=(-1e6, 1e6)),
          reads=COMPOSITE_TERMS),
-    kind("subtree_com", subtree_com,
+    Kind("subtree_com", subtree_com,
          "the center of mass of each joint's subtree",
          0.08, "Diameter for a subtree with the total mass [m].", [0.76, 0.53, 0.95, 1.0],
          Spec("joints", Parameter.Type.STRING_ARRAY,
               "Joints whose subtrees to show; empty: all."),
          show=False, reads=("subtree_com", "subtree_mass")),
-    kind("linear_momentum", linear_momentum, "the linear momentum, from the center of mass",
+    Kind("linear_momentum", linear_momentum, "the linear momentum, from the center of mass",
          0.05, "Length of 1 kg m/s [m].", [0.07, 0.64, 0.23, 1.0], reads=COMPOSITE_TERMS),
-    kind("angular_momentum", angular_momentum,
+    Kind("angular_momentum", angular_momentum,
          "the angular momentum about the center of mass, along its axis",
          0.2, "Length of 1 kg m2/s [m].", [0.64, 0.13, 0.27, 1.0], reads=COMPOSITE_TERMS),
-    kind("locked_inertia", locked_inertia,
+    Kind("locked_inertia", locked_inertia,
          "the homogeneous ellipsoid with the mass and inertia of the robot with its joints locked",
          1.0, "Scale factor; 1 is the true size.", [0.16, 0.33, 0.74, 0.25], show=False,
          reads=COMPOSITE_TERMS),
 )
 CONTACT = (
-    kind("contact_force", contact_force,
+    Kind("contact_force", contact_force,
          "the force of the ground on each of contact_frames: a straight arrow for the force, a "
          "curved one for the moment",
          0.4, "Length of a force that equals the weight of the robot; radius of a moment that "
          "equals the weight at a lever of 1 m [m].", [1.0, 0.48, 0.4, 1.0], reads=reads),
-    kind("friction_cone", friction_cone,
+    Kind("friction_cone", friction_cone,
          "the friction cone of each of contact_frames: forces inside do not make it slip",
          0.1, "Height [m].", [0.52, 0.66, 0.0, 1.0],
          Spec("coefficient", 0.7, "Coefficient of friction.", limits=(0.0, 100.0)),
          Spec("slip_color", [0.88, 0.04, 0.11, 1.0], "Color if the force is outside.", size=4,
               limits=(0.0, 1.0)),
          reads=reads),
-    kind("support_polygon", support_polygon,
+    Kind("support_polygon", support_polygon,
          "the support polygon: the convex hull of those of contact_frames that are in contact, on "
          "the ground",
          0.01, "Width of the line [m].", [0.12, 0.41, 0.2, 1.0], reads=reads),
-    kind("center_of_pressure", center_of_pressure,
+    Kind("center_of_pressure", center_of_pressure,
          "the center of pressure, on the ground",
          0.05, "Diameter [m].", [0.58, 0.16, 0.71, 1.0], reads=reads),
-    kind("zmp", zmp,
+    Kind("zmp", zmp,
          "the zero moment point, on the ground, if acceleration_source is not none",
          0.03, "Diameter [m].", [0.89, 0.53, 0.62, 1.0], reads=_zmp_reads),
 )

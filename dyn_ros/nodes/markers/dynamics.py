@@ -1,9 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Markers of dynamics_node: torques, inertias, manipulability, wrenches.
-
-As in base/markers.py, a kind is one function and one entry at the end of this file.
-"""
+"""Markers of dynamics_node: torques, inertias, manipulability, wrenches."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,16 +12,15 @@ from rclpy.parameter import Parameter
 from visualization_msgs.msg import Marker
 
 import dyn_ros
-from dyn_ros import Model
 from dyn_ros.engine.kernel.lie import matrix_quaternion
 from dyn_ros.engine.kernel.types import Array
 
 from ...viewer.scene import marker_arrays, shapes
 from ...viewer.scene.marker_arrays import MarkerArrays, Screws, rows_of_joints
-from ..base.markers import Draw, Look, kind
+from ..base.markers import Draw, Kind, Look
 from ..base.parameters import Spec
 from ..messages.frames import rotation
-from ..robot import RobotContext, State, Terms
+from ..robot import RobotContext, State, Terms, blamed_on
 
 LOCAL_WORLD_ALIGNED = dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED
 
@@ -59,7 +55,9 @@ def _manipulability(robot: RobotContext, look: Look,
     model, data = robot.model, robot.data
     if not look.frame:
         return lambda state, terms: ()
-    frame, (_, rows) = _frame(model, look), rows_of_joints(model)
+    with blamed_on(f"markers.{look.name}.frame"):
+        frame = model.frame_index(look.frame)
+    _, rows = rows_of_joints(model)
     solids = MarkerArrays(look, Marker.SPHERE)
 
     def ellipsoid(state: State) -> tuple[Array, Array]:
@@ -75,13 +73,6 @@ def _manipulability(robot: RobotContext, look: Look,
             solids.show([])             # a frame on the base
         return [solids]
     return draw
-
-
-def _frame(model: Model, look: Look) -> int:
-    try:
-        return model.frame_index(look.frame)
-    except ValueError as error:
-        raise ValueError(f"markers.{look.name}.frame: {error}") from None
 
 
 def wrench_of(topics: str, timeout: str) -> Callable[[Any, RobotContext, Look], Draw]:
@@ -120,7 +111,7 @@ WRENCH = ("the wrenches that act on the robot: a straight arrow for a force, a c
 NEWTON = (0.01, "Length of 1 N, radius of 1 N m [m].", [0.84, 0.09, 0.6, 1.0])
 
 DYNAMICS = (
-    kind("torque", torque,
+    Kind("torque", torque,
          "the torque of each joint: a curved arrow about its axis, straight for a prismatic joint",
          0.1, "Radius of a curved arrow; length of a straight one at full load [m].",
          [0.94, 0.55, 0.0, 1.0],
@@ -133,21 +124,21 @@ DYNAMICS = (
          Spec("source", "gravity", "Which torque to show: that of ~/gravity, that of ~/nle, or the "
               "measured effort in joint_states.", choices=("gravity", "nle", "effort")),
          reads=_torque_reads),
-    kind("inertia", inertia,
+    Kind("inertia", inertia,
          "the body of each joint, and the base link of a fixed base, as the homogeneous body with "
          "the same mass and inertia",
          1.0, "Scale factor; 1 is the true size.", [0.61, 0.18, 1.0, 0.4],
          Spec("shape", "ellipsoid", "Shape of the homogeneous body.", choices=("ellipsoid", "box")),
          reads=("oMi",)),
-    kind("velocity_ellipsoid", velocity_ellipsoid,
+    Kind("velocity_ellipsoid", velocity_ellipsoid,
          "the velocities of a frame's origin for joint velocities of norm 1",
          0.2, "Length of 1 m/s for 1 rad/s [m].", [0.0, 0.68, 0.61, 0.4], _FRAME,
          reads=placements_if("markers.velocity_ellipsoid.frame"), kernels=("frame_jacobian",)),
-    kind("force_ellipsoid", force_ellipsoid,
+    Kind("force_ellipsoid", force_ellipsoid,
          "the forces at a frame's origin for joint torques of norm 1",
          0.05, "Length of 1 N for 1 N m [m].", [1.0, 0.38, 0.0, 0.4], _FRAME,
          reads=placements_if("markers.force_ellipsoid.frame"), kernels=("frame_jacobian",)),
-    kind("wrench", wrench_of("markers.wrench.topics", "markers.lifetime"), WRENCH, *NEWTON,
+    Kind("wrench", wrench_of("markers.wrench.topics", "markers.lifetime"), WRENCH, *NEWTON,
          Spec("topics", Parameter.Type.STRING_ARRAY,
               "Topics (geometry_msgs/WrenchStamped) with those wrenches, expressed in the axes of "
               "header.frame_id."),

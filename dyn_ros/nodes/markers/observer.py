@@ -1,9 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Markers of observer_node: external efforts, the wrench at the tip, the isolated contact.
-
-As in base/markers.py, a kind is one function and one entry at the end of this file.
-"""
+"""Markers of observer_node: external efforts, the wrench at the tip, the isolated contact."""
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -13,7 +10,7 @@ import numpy as np
 from visualization_msgs.msg import Marker
 
 from ...viewer.scene.marker_arrays import JointArrows, MarkerArrays, Screws
-from ..base.markers import Draw, Look, kind
+from ..base.markers import Draw, Kind, Look
 from ..base.parameters import Spec
 from ..robot import RobotContext, State, Terms
 
@@ -63,17 +60,17 @@ def external_effort(node: Any, robot: RobotContext, look: Look) -> Draw:
 
 
 OBSERVER = (
-    kind("external_effort", external_effort,
+    Kind("external_effort", external_effort,
          "the external effort of each joint, relative to its threshold",
          0.1, "Radius, and length for a prismatic joint, at the threshold [m].",
          [0.11, 0.63, 1.0, 1.0],
          Spec("collision_color", [0.88, 0.04, 0.11, 1.0], "Color beyond the threshold.", size=4,
               limits=(0.0, 1.0)),
          reads=("oMi",)),
-    kind("external_wrench", external_wrench,
+    Kind("external_wrench", external_wrench,
          "the wrench at tip_frame: a straight arrow for the force, a curved one for the moment",
          0.01, "Length of 1 N, radius of 1 N m [m].", [0.63, 0.51, 0.0, 1.0], reads=("oMf",)),
-    kind("contact", contact,
+    Kind("contact", contact,
          "the force of the contact in ~/contacts, ending on its line of action",
          0.01, "Length of 1 N [m].", [1.0, 0.0, 0.39, 1.0], reads=()),
 )

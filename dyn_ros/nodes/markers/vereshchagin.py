@@ -1,9 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Markers of vereshchagin_node: constraints, their forces, wrenches.
-
-As in base/markers.py, a kind is one function and one entry at the end of this file.
-"""
+"""Markers of vereshchagin_node: constraints, their forces, wrenches."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +12,7 @@ from dyn_ros import Model
 from dyn_ros.engine.kernel.types import Array
 
 from ...viewer.scene.marker_arrays import MarkerArrays, Screws
-from ..base.markers import Draw, Look, kind
+from ..base.markers import Draw, Kind, Look
 from ..messages.constraints import Constraints
 from ..robot import RobotContext, State, Terms
 from .dynamics import NEWTON, WRENCH, placements_if, rotated, wrench_of
@@ -104,15 +101,15 @@ def _constraint_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 VERESHCHAGIN = (
-    kind("constraint", constraint,
+    Kind("constraint", constraint,
          "the directions of constraints: a straight arrow for a linear direction, a curved one for "
          "an angular one",
          0.1, "Length and radius, for a direction of any norm [m].", [0.51, 0.24, 0.49, 1.0],
          reads=_constraint_reads),
-    kind("constraint_force", constraint_force,
+    Kind("constraint_force", constraint_force,
          "the wrench of the constraints on each frame: a straight arrow for the force, a curved "
          "one for the moment", 0.01, "Length of 1 N, radius of 1 N m [m].", [0.6, 0.23, 0.0, 1.0],
          reads=_constraint_reads),
-    kind("wrench", wrench_of("wrench_topics", "input_timeout"), WRENCH, *NEWTON,
+    Kind("wrench", wrench_of("wrench_topics", "input_timeout"), WRENCH, *NEWTON,
          reads=placements_if("wrench_topics")),
 )

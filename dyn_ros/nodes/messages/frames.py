@@ -17,7 +17,7 @@ from dyn_ros.engine.model.frames import frame_number, frame_selector
 from dyn_ros.engine.model.inputs import finite_array
 
 from ...states.joint_states import Rejected
-from ..robot import RobotContext
+from ..robot import RobotContext, blamed_on
 from . import conversions
 
 
@@ -89,10 +89,8 @@ class WrenchReader:
         """Return the `Wrench`; raise a ValueError if it does not fit the robot."""
         model, axes = robot.model, message.header.frame_id
         name = self.frame or self._own_frame(robot, axes)
-        try:
+        with blamed_on(self.field if self.frame else "header.frame_id"):
             index = model.frame_index(name)
-        except ValueError as error:
-            raise Rejected(f"{self.field if self.frame else 'header.frame_id'}: {error}") from None
         numbers = finite_array(f"wrench on {name}", conversions.wrench_numbers(message.wrench),
                                (6,))
         if not self.frame or axes == self.frame:

@@ -5,3 +5,5 @@ from ...states.states import State as State
 from .context import RobotContext as RobotContext
 from .context import SettingError as SettingError
 from .context import Terms as Terms
+from .context import blamed_on as blamed_on
+from .context import once_per_state as once_per_state

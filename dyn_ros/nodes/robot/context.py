@@ -3,9 +3,11 @@
 """A robot description prepared for a node: model, data, output rows, state, terms."""
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -19,14 +21,24 @@ from ...states.messages import MessageCollector
 from ...states.states import State
 
 Result = TypeVar("Result")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class SettingError(ValueError):
-    """A parameter that does not fit the robot."""
+    """A parameter, or a field of a request, that does not fit the robot."""
 
     def __init__(self, parameter: str, text: object) -> None:
         super().__init__(f"{parameter}: {text}")
         self.parameter = parameter
+
+
+@contextmanager
+def blamed_on(parameter: str) -> Iterator[None]:
+    """Turn a ValueError into a `SettingError` of this parameter or field."""
+    try:
+        yield
+    except ValueError as error:
+        raise SettingError(parameter, error) from None
 
 
 class UnknownPosition(SettingError):
@@ -56,6 +68,14 @@ class Terms:
         raise AttributeError(
             f"the term {name!r} is not declared: add it to the `reads` of the output, which "
             f"declares {', '.join(sorted(self._names)) or 'none'}")
+
+
+def once_per_state(method: Method) -> Method:
+    """Let a method with the arguments (robot, state, ...) compute only once for each state."""
+    @functools.wraps(method)
+    def computed(self: Any, robot: RobotContext, state: State, *given: Any) -> Any:
+        return robot.once(state, method.__name__, lambda: method(self, robot, state, *given))
+    return cast(Method, computed)
 
 
 class RobotContext:
@@ -100,10 +120,8 @@ class RobotContext:
         base: tuple[Any, Any] | None = None
         if values["base_source"] == "parameter":
             base = (values["base_pose"], values["base_twist"])
-        try:
+        with blamed_on("base_pose, base_twist"):
             self.state = MessageCollector(self.model, values["staleness"], base, notify)
-        except Rejected as error:
-            raise SettingError("base_pose, base_twist", error) from None
         frames = self.model.tree.frames
         self.root_link = next(frame.name for frame in frames if frame.kind == "body")
         self.frame_id = values["frame_id"] or self.root_link
@@ -209,10 +227,8 @@ class RobotContext:
         if unknown:
             raise UnknownPosition(unknown)
         if lock:
-            try:
+            with blamed_on("locked_joints"):
                 self.model = self.model.reduced(lock)
-            except ValueError as error:
-                raise SettingError("locked_joints", error) from None
 
     def _select(self, joints: Sequence[str]) -> None:
         model = self.model

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,12 +26,15 @@ _LEAST = 1e-6       # threshold and standard deviation [N m, N]
 _LEAST_VARIANCE = 1e-18     # N2, m2
 
 
-def row_values(robot: RobotContext, parameter: str, numbers: Sequence[float],
-               default: Array | float) -> Array:
+def row_values(robot: RobotContext, values: Mapping[str, Any], parameter: str,
+               default: Array | float, positive: bool = False) -> Array:
     """Return a number for each row of the model, (nv,), from a parameter.
 
     It has one for each published row, or one for all; without, and for other rows: the default.
     """
+    numbers = values[parameter]
+    if positive and any(number <= 0.0 for number in numbers):
+        raise SettingError(parameter, f"expected numbers > 0, got {list(numbers)}")
     result = np.broadcast_to(np.array(default, float), robot.model.nv).copy()
     if len(numbers) not in (0, 1, len(robot.names)):
         raise SettingError(parameter, f"expected one number, or {len(robot.names)}: one for each "
@@ -39,14 +42,6 @@ def row_values(robot: RobotContext, parameter: str, numbers: Sequence[float],
     if len(numbers):
         result[robot.rows] = numbers
     return result
-
-
-def positive_rows(robot: RobotContext, parameter: str, numbers: Sequence[float],
-                  default: Array | float) -> Array:
-    """Return `row_values`; raise `SettingError` unless all are positive."""
-    if any(number <= 0.0 for number in numbers):
-        raise SettingError(parameter, f"expected numbers > 0, got {list(numbers)}")
-    return row_values(robot, parameter, numbers, default)
 
 
 class Observation(Session):
@@ -64,9 +59,8 @@ class Observation(Session):
         if not model.nv:
             raise Rejected("the robot has no joints")
         positive = "joint_gains", *(f"noise.{name}" for name in KALMAN_NOISE)
-        super().__init__(model, Setup.of(values, lambda name, default: (
-            positive_rows if name in positive else row_values)(
-                robot, name, values[name], default)), notify)
+        super().__init__(model, Setup.of(values, lambda name, default: row_values(
+            robot, values, name, default, name in positive)), notify)
         self.robot = robot
         self._monitor = EffortMonitor(model, self.setup.gains)
         self.tare = np.zeros(model.nv)
@@ -175,20 +169,19 @@ def thresholds(robot: RobotContext, values: Mapping[str, Any]) -> dyn_ros.Thresh
     Rows that are not published have none, and neither has a base, unless it is specified.
     """
     model = robot.model
-    listed, per_speed = values["thresholds.fixed"], values["thresholds.per_speed"]
     limit = np.where((model.effort_limit > 0.0) & np.isfinite(model.effort_limit),
                      values["thresholds.relative"] * model.effort_limit,
                      values["thresholds.unlimited"])
     fixed = np.full(model.nv, NONE)
     fixed[robot.rows] = limit[robot.rows]
-    fixed = row_values(robot, "thresholds.fixed", listed, fixed)
+    fixed = row_values(robot, values, "thresholds.fixed", fixed)
     base = int(model.nvs[0]) if robot.moving_base else 0
-    if len(listed) < len(robot.names):
+    if len(values["thresholds.fixed"]) < len(robot.names):
         fixed[:base] = NONE
     friction = model.friction if values["friction"] else 0.0
     return dyn_ros.Thresholds(
-        fixed, row_values(robot, "thresholds.per_speed", per_speed, 0.0),
-        row_values(robot, "thresholds.at_rest", values["thresholds.at_rest"], friction))
+        fixed, row_values(robot, values, "thresholds.per_speed", 0.0),
+        row_values(robot, values, "thresholds.at_rest", friction))
 
 
 def deviations(robot: RobotContext, values: Mapping[str, Any]) -> Array | None:
@@ -196,8 +189,9 @@ def deviations(robot: RobotContext, values: Mapping[str, Any]) -> Array | None:
 
     Rows that are not published say nothing: their deviation is `NONE`.
     """
-    listed = values["noise.external"]
-    return positive_rows(robot, "noise.external", listed, NONE) if listed else None
+    if not values["noise.external"]:
+        return None
+    return row_values(robot, values, "noise.external", NONE, positive=True)
 
 
 class ContactAverage:

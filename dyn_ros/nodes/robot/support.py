@@ -18,7 +18,7 @@ from dyn_ros.engine.model.bodies import Body, joined, moved
 
 from ...states.joint_states import Rejected, abbreviated, duplicates
 from ...states.states import State
-from .context import RobotContext, Terms
+from .context import RobotContext, Terms, blamed_on
 
 COMPOSITE_TERMS = "com", "Ig", "hg"     # that `composite_body` reads
 TOO_LARGE = "the numbers in the state are too large to compute with"
@@ -75,10 +75,8 @@ class ContactFrames(NamedTuple):
         dimension = cast(Dimension, values["contact_dimension"])
         contacts = [Contact(frame, dimension, ReferenceFrame.LOCAL_WORLD_ALIGNED)
                     for frame in frames]
-        try:
+        with blamed_on("contact_frames"):
             contact_table(robot.model, robot.data, contacts)
-        except ValueError as error:
-            raise Rejected(f"contact_frames: {error}") from None
         return cls([robot.model.frame_index(frame) for frame in frames], contacts)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import Pose
@@ -25,15 +25,7 @@ from ...states.joint_states import QUATERNION_TOLERANCE, Rejected, duplicates
 from ..base.service import Service
 from ..messages import arrays, conversions
 from ..messages.frames import reference_frame_id, requested_forces
-from ..robot import RobotContext, State
-
-
-class _Place(NamedTuple):
-    """Where the force of a contact acts, and the axes of its numbers."""
-
-    frame_id: str
-    point: Array            # in these axes
-    turn: Array             # (3, 3): from the axes of the engine's numbers to these
+from ..robot import RobotContext, State, blamed_on
 
 
 def requested_contacts(messages: Sequence[ContactMessage]) -> list[Contact]:
@@ -50,14 +42,12 @@ def requested_contacts(messages: Sequence[ContactMessage]) -> list[Contact]:
 
 def _contact(index: int, message: ContactMessage) -> Contact:
     name = message.name or message.frame
-    try:
+    with blamed_on(f"contacts[{index}] ({name!r:.80})"):
         return Contact(
             message.frame, message.dimension, message.reference_frame, message.other or None,
             _placement("placement", message.placement),
             _placement("other_placement", message.other_placement), message.kp, message.kd,
             name=name)
-    except ValueError as error:
-        raise Rejected(f"contacts[{index}] ({name!r:.80}): {error}") from None
 
 
 def _placement(field: str, pose: Pose) -> SE3:
@@ -74,30 +64,34 @@ def contact_forces(robot: RobotContext, contacts: Iterable[Contact], forces: Con
                    q: Array, header: Header) -> list[ContactForce]:
     """Return the messages, with the stamp of a header, of the forces or impulses of contacts."""
     oMf = dyn_ros.frame_placements(robot.model, robot.data, q)
-    return [_message(_place(robot, contact, oMf), contact, forces[str(contact.name)], header)
+    return [_message(*_place(robot, contact, oMf), contact, forces[str(contact.name)], header)
             for contact in contacts]
 
 
-def _place(robot: RobotContext, contact: Contact, oMf: Array) -> _Place:
-    """Return the place of a force; c1 is no frame of the robot, so LOCAL becomes its link."""
+def _place(robot: RobotContext, contact: Contact, oMf: Array) -> tuple[str, Array, Array]:
+    """Return the frame_id of a force, in its axes the point where it acts, and the turn to them.
+
+    c1 is no frame of the robot, so LOCAL becomes its link.
+    """
     frame_id = reference_frame_id(robot, contact.frame, contact.reference_frame)
     X = contact.placement.as_homogeneous()
     if contact.reference_frame == ReferenceFrame.LOCAL:
-        return _Place(frame_id, X[:3, 3], X[:3, :3])
+        return frame_id, X[:3, 3], X[:3, :3]
     if contact.reference_frame == ReferenceFrame.WORLD and contact.dimension == 6:
-        return _Place(frame_id, np.zeros(3), np.eye(3))
+        return frame_id, np.zeros(3), np.eye(3)
     frame = frame_number(robot.model, contact.frame)
-    return _Place(frame_id, (oMf[frame] @ X)[:3, 3], np.eye(3))
+    return frame_id, (oMf[frame] @ X)[:3, 3], np.eye(3)
 
 
-def _message(place: _Place, contact: Contact, force: Array, header: Header) -> ContactForce:
+def _message(frame_id: str, point: Array, turn: Array, contact: Contact, force: Array,
+             header: Header) -> ContactForce:
     message = ContactForce(name=str(contact.name), active=True)
-    message.header.stamp, message.header.frame_id = header.stamp, place.frame_id
-    values = place.turn @ force.reshape(-1, 3, 1)
-    if not (np.isfinite(values).all() and np.isfinite(place.point).all()):
+    message.header.stamp, message.header.frame_id = header.stamp, frame_id
+    values = turn @ force.reshape(-1, 3, 1)
+    if not (np.isfinite(values).all() and np.isfinite(point).all()):
         raise Rejected(f"the result is not finite: the force of contact {contact.name!r:.80}; "
                        "the numbers in the request or in the state are too large to compute with")
-    conversions.set_vector(message.point, *place.point.tolist())
+    conversions.set_vector(message.point, *point.tolist())
     for part, vector in zip((message.wrench.force, message.wrench.torque), values[..., 0]):
         conversions.set_vector(part, *vector.tolist())
     return message

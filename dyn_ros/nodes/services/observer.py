@@ -24,7 +24,7 @@ from ...states.joint_states import Rejected, abbreviated
 from ..base.parameters import Spec
 from ..base.service import Pending, Service
 from ..messages import arrays, conversions
-from ..robot import RobotContext
+from ..robot import RobotContext, blamed_on
 from . import weighing
 from .listening import Listening, Record, Recorder, Task, listening_time
 from .model import NAME_LENGTH
@@ -176,10 +176,8 @@ class Requests:
         if len(name) > NAME_LENGTH:
             raise Rejected(f"name: expected at most {NAME_LENGTH} characters, got {len(name)}")
         frame = request.frame or self._node.tip(robot)
-        try:
+        with blamed_on("frame"):
             index = robot.model.frame_index(frame)
-        except ValueError as error:
-            raise Rejected(f"frame: {error}") from None
         if robot.model.tree.frames[index].parent < 0:
             raise Rejected(f"frame: {frame!r:.80} is fixed; name one that moves")
         model = copy.copy(robot.model)
