@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Publishes the mass, center of mass, momentum and locked inertia of a moving robot."""
+"""Publishes mass, center of mass, momentum, locked inertia, and the forces on the feet."""
 from __future__ import annotations
 
 import math
@@ -10,23 +10,57 @@ from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import PointStamped
+from rclpy.parameter import Parameter
 
 import dyn_ros
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.bodies import moved
-from dyn_ros.msg import CentroidalState
+from dyn_ros.msg import CentroidalState, ContactForce, ContactForces, ContactStates
 
 from ..cdr.template import Template
-from ..states.joint_states import Rejected, abbreviated
-from . import feet
+from ..states.joint_states import Rejected, abbreviated, duplicates
+from ..viewer.scene import shapes
 from .base.dispatch import Compute, point_output
+from .base.inputs import SENSOR_QOS
 from .base.parameters import Spec
 from .base.robot_node import Output, RobotNode, run
 from .base.service import Service
 from .markers.centroidal import CENTROIDAL, CONTACT
+from .messages import conversions
 from .robot import RobotContext, State, Terms, once_per_state
-from .robot.support import TOO_LARGE, CompositeBody, composite_body, rate_reads
+from .robot import support as ground
+from .robot.support import TOO_LARGE, CompositeBody, ContactFrames, Support, composite_body
 from .services import centroidal, derivative
+
+TOPIC = "~/contacts"
+SPECS = (
+    Spec("acceleration_source", "none",
+         "Source of the accelerations for the rates. finite_difference: backward differences "
+         "of the velocities through a first-order low pass, which restarts after a stamp that "
+         "goes back, a gap longer than staleness, or a new robot. forward_dynamics: computed "
+         "from the measured effort while contact_frames do not accelerate; without them, a "
+         "floating base is in free flight and a planar base slides.",
+         choices=("none", "finite_difference", "forward_dynamics")),
+    Spec("acceleration_cutoff", 10.0,
+         "Cutoff frequency of the low pass of finite_difference [Hz]; 0: no low pass.",
+         limits=(0.0, 1e5)),
+    Spec("contact_frames", Parameter.Type.STRING_ARRAY,
+         "Links, joints or fixed joints at whose origins the ground supports the robot, such as "
+         "its feet; empty: none, and neither contact forces nor their markers are computed."),
+    Spec("contact_dimension", 3,
+         "What the ground exerts on each of contact_frames. 3: a force, as on a point foot. 6: a "
+         "force and a moment, as on a flat foot.", choices=(3, 6)),
+    Spec("contact_source", "always",
+         "Which of contact_frames are in contact. always: all. topic: those that are active in the "
+         "last message on ~/contacts.", choices=("always", "topic")),
+    Spec("input_timeout", 0.5,
+         "Maximum age of the last message on ~/contacts [s]; no contact forces are published if it "
+         "is older. 0: no limit.", limits=(0.0, 3600.0)),
+    Spec("ground_height", 0.0,
+         "Height of the ground in the world, against gravity [m]: ~/zmp and ~/center_of_pressure "
+         "are on this plane.", limits=(-1e6, 1e6)),
+    derivative.SPEC,
+)
 
 
 class CentroidalNode(RobotNode):
@@ -36,47 +70,48 @@ class CentroidalNode(RobotNode):
                                 *centroidal.KERNELS)
     offers: tuple[Service, ...] = centroidal.SERVICES
     markers = (*CENTROIDAL, *CONTACT)
-    specs = (
-        Spec("acceleration_source", "none",
-             "Source of the accelerations for the rates. finite_difference: backward differences "
-             "of the velocities through a first-order low pass, which restarts after a stamp that "
-             "goes back, a gap longer than staleness, or a new robot. forward_dynamics: computed "
-             "from the measured effort while contact_frames do not accelerate; without them, a "
-             "floating base is in free flight and a planar base slides.",
-             choices=("none", "finite_difference", "forward_dynamics")),
-        Spec("acceleration_cutoff", 10.0,
-             "Cutoff frequency of the low pass of finite_difference [Hz]; 0: no low pass.",
-             limits=(0.0, 1e5)),
-        *feet.SPECS,
-        derivative.SPEC,
-    )
+    specs = SPECS
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
-        self.feet = feet.Feet(self)
-        self.outputs = (Output("~/state", CentroidalState, self._make_state, self._reads),
-                        *self.feet.outputs,
-                        Output("~/zmp", PointStamped, self._make_zmp, self._reads))
+        self._feet: ContactFrames | None = None
+        self._feet_of: tuple[Any, int] = None, -1   # robot and parameters
+        self._undefined: dict[str, str] = {}        # by topic, why it was not published
+        self.outputs = (
+            Output("~/state", CentroidalState, self._make_state, self._reads),
+            Output("~/contact_forces", ContactForces, self._make_forces, self._feet_reads),
+            Output("~/center_of_pressure", PointStamped, self._make_center, self._feet_reads),
+            Output("~/zmp", PointStamped, self._make_zmp, self._reads))
         super().__init__(name, source, **kwargs)
         if self.parameters.values["derivatives"]:
             self.kernels += derivative.CENTROIDAL_KERNELS
             self.offers += derivative.CENTROIDAL_SERVICES
 
+    # Parameters and inputs
+
     def accept_for_robot(self, robot: RobotContext, values: Mapping[str, Any],
                          changed: Set[str]) -> None:
         super().accept_for_robot(robot, values, changed)
-        self.feet.check(robot, values, changed)
+        if {"contact_frames", "contact_dimension"} & changed:
+            ContactFrames.of(robot, values)
 
     def wanted_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the subscription for the contacts."""
-        return self.feet.wanted_inputs(values)
+        if values["contact_source"] == "topic":
+            return {TOPIC: (ContactStates, _active, SENSOR_QOS)}
+        return {}
 
     def parameters_changed(self, changed: Set[str]) -> None:
         super().parameters_changed(changed)
         if self.robot:
             self.robot.state.cutoff = self.parameters.values["acceleration_cutoff"]
 
+    def _feet_reads(self) -> Iterable[str]:
+        return ground.reads(self.parameters.values)
+
+    # The state, and its rates
+
     def _reads(self) -> Iterable[str]:
-        return rate_reads(self.parameters.values)
+        return ground.rate_reads(self.parameters.values)
 
     def _make_state(self, robot: RobotContext) -> Compute:
         """`~/state`: mass, center of mass and locked inertia; momentum and rates if known."""
@@ -104,9 +139,7 @@ class CentroidalNode(RobotNode):
         body = composite_body(robot, state, terms).body
         force = np.array(rate[:3]) - body.mass * robot.model.gravity
         moment = np.array(rate[3:]) + np.cross(body.com, force)
-        return self.feet.ground_point("~/zmp", robot, np.concatenate([force, moment]))
-
-    # Rates
+        return self.ground_point("~/zmp", robot, np.concatenate([force, moment]))
 
     @once_per_state
     def _rate(self, robot: RobotContext, state: State, terms: Terms) -> Sequence[float] | None:
@@ -126,7 +159,7 @@ class CentroidalNode(RobotNode):
                 or state.effort is None):
             return None
         if values["contact_frames"]:
-            support = self.feet.support(robot, state, terms)
+            support = self.support(robot, state, terms)
             return None if support is None else support.acceleration
         return self._forward_dynamics(robot, state.q, state.v, state.effort)
 
@@ -141,25 +174,123 @@ class CentroidalNode(RobotNode):
             self.reject("acceleration_source forward_dynamics", error)
             return None
 
+    # What the ground exerts
+
+    def _used_feet(self, robot: RobotContext) -> ContactFrames:
+        """Return the feet; a ValueError states why there are none."""
+        used_for = robot, self.parameters.changes
+        if self._feet is None or self._feet_of != used_for:
+            feet = ContactFrames.of(robot, self.parameters.values)
+            if not feet.contacts:
+                raise Rejected("contact_frames is empty; set it to the feet of the robot")
+            self._feet, self._feet_of = feet, used_for
+        return self._feet
+
+    def _states(self, robot: RobotContext, feet: ContactFrames) -> Array:
+        """Return whether each foot is in contact; a ValueError if that is unknown."""
+        values = self.parameters.values
+        if values["contact_source"] == "always":
+            return np.ones(len(feet.contacts), bool)
+        active = self.inputs.numbers(TOPIC, robot, values["input_timeout"])
+        names = [str(contact.frame) for contact in feet.contacts]
+        missing = [name for name in names if name not in active]
+        if missing:
+            raise Rejected(f"the last message on {TOPIC} does not contain {abbreviated(missing)}")
+        return np.array([active[name] for name in names])
+
+    @once_per_state
+    def support(self, robot: RobotContext, state: State, terms: Terms) -> Support | None:
+        """Return the forces of the ground, or None if an input is missing."""
+        try:
+            feet = self._used_feet(robot)
+            active = self._states(robot, feet)
+        except ValueError:              # reported by waiting_for
+            return None
+        try:
+            return ground.support(robot, state, terms, feet, active, self.parameters.values)
+        except ValueError as error:
+            self.reject("contact forces", error)
+            return None
+
+    def _make_forces(self, robot: RobotContext) -> Compute:
+        """`~/contact_forces`: the forces of the ground on contact_frames, from the efforts."""
+        message = ContactForces()
+
+        def compute(state: State, terms: Terms) -> ContactForces | None:
+            support = self.support(robot, state, terms)
+            if support is None:
+                return None
+            names = self.parameters.values["contact_frames"]
+            if [force.name for force in message.forces] != names:
+                message.forces = [ContactForce(name=name) for name in names]
+            message.header.frame_id = robot.world_frame
+            _write(message, state, support)
+            return message
+        return compute
+
+    def _make_center(self, robot: RobotContext) -> Compute:
+        """`~/center_of_pressure`: the point on the ground where the contact forces act."""
+        return point_output(robot, partial(self.center_of_pressure, robot))
+
+    def center_of_pressure(self, robot: RobotContext, state: State,
+                           terms: Terms) -> Array | None:
+        """Return the center of pressure [m], (3,), or None; `waiting_for` states the reason."""
+        support = self.support(robot, state, terms)
+        if support is None:
+            return None
+        return self.ground_point("~/center_of_pressure", robot,
+                                 ground.moment_about_origin(support.forces, support.points))
+
+    def ground_point(self, topic: str, robot: RobotContext, wrench: Array) -> Array | None:
+        """Return the zero moment point of a wrench about the origin [N, N m], (3,), or None.
+
+        `waiting_for` states why there is no such point for a topic.
+        """
+        gravity = robot.model.gravity
+        mass = robot.model.total_mass + robot.base.mass
+        height = self.parameters.values["ground_height"]
+        try:
+            point = ground.zero_moment_point(wrench[:3], wrench[3:], shapes.upward(gravity), height,
+                                             mass * float(np.linalg.norm(gravity)))
+        except Rejected as error:
+            self._undefined[topic] = str(error)
+            return None
+        self._undefined.pop(topic, None)
+        return point
+
+    # Diagnostics
+
     def waiting_for(self) -> str:
-        return super().waiting_for() or "; ".join(filter(None, (
-            self._missing_effort(), self._missing_points())))
-
-    def _missing_effort(self) -> str:
-        assert self.robot is not None
-        state = self.robot.state
-        if (self.parameters.values["acceleration_source"] == "forward_dynamics"
-                and state.collects_effort and not state.effort_known):
-            return "no rates: unknown effort of " + abbreviated(state.missing_effort())
-        return ""
-
-    def _missing_points(self) -> str:
-        assert self.robot is not None
-        subscribed = self.dispatch.subscribed()
-        reasons = [self.feet.waiting_for(self.robot, subscribed)]
-        if "~/zmp" in subscribed and self.parameters.values["acceleration_source"] == "none":
+        waiting = super().waiting_for()
+        if waiting or self.robot is None:
+            return waiting
+        subscribed, reasons = self.dispatch.subscribed(), []
+        source = self.parameters.values["acceleration_source"]
+        if source == "forward_dynamics":
+            reasons.append(self._missing_effort(self.robot, "rates"))
+        reasons.append(self._no_forces(self.robot, subscribed) or "; ".join(
+            f"no {topic}: {why}" for topic, why in self._undefined.items() if topic in subscribed))
+        if source == "none" and "~/zmp" in subscribed:
             reasons.append("no ~/zmp: the rates are unknown, because acceleration_source is none")
         return "; ".join(filter(None, reasons))
+
+    def _no_forces(self, robot: RobotContext, subscribed: Sequence[str]) -> str:
+        """Return why subscribers get no contact forces, or an empty string."""
+        topics = ", ".join(output.topic for output in self.outputs
+                           if output.reads == self._feet_reads and output.topic in subscribed)
+        if not topics:
+            return ""
+        try:
+            self._states(robot, self._used_feet(robot))
+        except ValueError as error:
+            return f"no {topics}: {error}"
+        return self._missing_effort(robot, topics)
+
+    def _missing_effort(self, robot: RobotContext, what: str) -> str:
+        """Return that something is missing because efforts are unknown, or an empty string."""
+        if not robot.state.collects_effort or robot.state.effort_known:
+            return ""
+        return f"no {what}: unknown effort of " + abbreviated(robot.state.missing_effort())
 
 
 class _Writer:
@@ -189,6 +320,34 @@ class _Writer:
                 linear[:], angular[:] = momentum[:3], momentum[3:]
                 velocity[:] = linear / body.mass if body.mass else math.nan
         return self._template
+
+
+def _active(robot: RobotContext, message: ContactStates) -> dict[str, bool]:
+    """Return whether each name of a dyn_ros/ContactStates is in contact."""
+    names, active = message.name, message.active
+    if len(names) != len(active):
+        raise Rejected(f"{len(names)} names, but {len(active)} numbers in active; expected one for "
+                       "each name")
+    repeated = duplicates(names)
+    if repeated:
+        raise Rejected(f"duplicate names: {abbreviated(repeated)}")
+    return dict(zip(names, active))
+
+
+def _write(message: ContactForces, state: State, support: Support) -> None:
+    """Write the forces of a state to a message that has one for each frame."""
+    seconds, nanoseconds = divmod(state.stamp, 1_000_000_000)
+    message.velocity_valid = state.v is not None
+    message.acceleration_valid = support.acceleration is not None
+    message.rank, message.residual = support.rank, support.residual
+    for foot, active, point, force in zip(message.forces, support.active.tolist(),
+                                          support.points.tolist(), support.forces.tolist()):
+        foot.header.frame_id = message.header.frame_id
+        foot.header.stamp.sec, foot.header.stamp.nanosec = seconds, nanoseconds
+        foot.active = active
+        conversions.set_vector(foot.point, *point)
+        conversions.set_vector(foot.wrench.force, *force[:3])
+        conversions.set_vector(foot.wrench.torque, *force[3:])
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -128,7 +128,7 @@ def contact_force(node: Any, robot: RobotContext, look: Look) -> Draw:
     screws = Screws(look)
 
     def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
-        support = node.feet.support(robot, state, terms)
+        support = node.support(robot, state, terms)
         if support is None or not support.active.any():
             return screws.hide()
         ids = np.flatnonzero(support.active)
@@ -151,7 +151,7 @@ def friction_cone(node: Any, robot: RobotContext, look: Look) -> Draw:
     colors = np.array([look.color, look.slip_color])
 
     def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
-        support = node.feet.support(robot, state, terms)
+        support = node.support(robot, state, terms)
         if support is None or not support.active.any():
             lines.show([])
             return [lines]
@@ -171,7 +171,7 @@ def support_polygon(node: Any, robot: RobotContext, look: Look) -> Draw:
     lines = MarkerArrays(look, Marker.LINE_STRIP, points=count, width=max(look.scale, THINNEST))
 
     def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
-        support = node.feet.support(robot, state, terms)
+        support = node.support(robot, state, terms)
         if support is None or support.active.sum() < 2:
             lines.show([])
             return [lines]
@@ -196,7 +196,7 @@ def center_of_pressure(node: Any, robot: RobotContext, look: Look) -> Draw:
     turn, widths = shapes.facing(up), np.array([look.scale, look.scale, 0.0])
 
     def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
-        point = node.feet.center_of_pressure(robot, state, terms)
+        point = node.center_of_pressure(robot, state, terms)
         if point is None:
             discs.show([])
         else:
