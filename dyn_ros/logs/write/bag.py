@@ -7,20 +7,38 @@ publish, because a number is unknown, are left out.
 """
 from __future__ import annotations
 
+import functools
 import json
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from ... import __version__
+from ...cdr.definition import parse
 from ...cdr.template import Template
 from ...engine.kernel.types import Array
-from . import messages
 from .atomic import whole_file
 from .columns import AXES, INERTIA, Table
-from .messages import CENTROIDAL, JOINT_STATE, NUMBER, ODOMETRY
+
+JOINT_STATE, ODOMETRY, CENTROIDAL, NUMBER = (
+    "sensor_msgs/msg/JointState", "nav_msgs/msg/Odometry", "dyn_ros/msg/CentroidalState",
+    "std_msgs/msg/Float64")
+CENTROIDAL_FIELDS = """std_msgs/Header header
+float64 mass
+geometry_msgs/Point com
+geometry_msgs/Inertia locked_inertia
+bool velocity_valid
+geometry_msgs/Vector3 com_velocity
+geometry_msgs/Vector3 linear_momentum
+geometry_msgs/Vector3 angular_momentum
+bool rates_valid
+geometry_msgs/Vector3 com_acceleration
+geometry_msgs/Vector3 linear_momentum_rate
+geometry_msgs/Vector3 angular_momentum_rate"""
 
 _ROWS = 1 << 13         # states whose messages are in memory at a time
 _TOPICS = {"gravity": "/dynamics/gravity", "nle": "/dynamics/nle", "torque": "/dynamics/torque",
@@ -54,9 +72,11 @@ def write(table: Table, path: str | Path) -> None:
 
 def _write(table: Table, file: IO[bytes]) -> None:
     try:
+        import rosbags.typesys  # noqa: F401
         from mcap.writer import Writer
     except ImportError:
-        raise ImportError("MCAP files require mcap: pip install dyn_ros[logs]") from None
+        raise ImportError("MCAP files require mcap and rosbags: "
+                          "pip install dyn_ros[logs]") from None
     writer = Writer(file)
     writer.start(profile="ros2", library=f"dyn_ros {__version__}")
     channels: dict[str, int] = {}
@@ -70,7 +90,7 @@ def _write(table: Table, file: IO[bytes]) -> None:
                 continue
             if one.type not in schemas:
                 schemas[one.type] = writer.register_schema(
-                    one.type, "ros2msg", messages.definition(one.type).encode())
+                    one.type, "ros2msg", _definition(one.type).encode())
             channels[one.topic] = writer.register_channel(
                 one.topic, "cdr", schemas[one.type], {"offered_qos_profiles": ""})
         for row, topic, content in _in_order(sent):
@@ -97,14 +117,12 @@ def _messages(table: Table) -> Iterator[_Sent]:
     for quantity, topic in _TOPICS.items():
         if quantity in quantities and table.names:
             effort = _matrix(table, quantity, table.names)
-            yield _filled(table, topic, JOINT_STATE, messages.joint_state(
-                table.frame, table.names, ["effort"]), ~np.isnan(effort).any(axis=1),
-                {"effort": effort})
+            yield _joint_states(table, topic, table.names, ~np.isnan(effort).any(axis=1),
+                                {"effort": effort})
     for column, topic in _NUMBERS.items():
         if column in table.columns:
             data = table.columns[column]
-            yield _filled(table, topic, NUMBER, messages.number(), ~np.isnan(data),
-                          {"data": data})
+            yield _filled(table, topic, NUMBER, _template(NUMBER), ~np.isnan(data), {"data": data})
     if "mass" in table.columns:
         yield _centroidal(table)
 
@@ -114,11 +132,34 @@ def _matrix(table: Table, quantity: str, names: Sequence[str]) -> Array:
     return np.stack([table.columns[f"{quantity}.{name}"] for name in names], axis=1)
 
 
+@functools.cache
+def _definition(kind: str) -> str:
+    """The definition of a type and of all types in it, as a recording contains it."""
+    from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+    types = get_typestore(Stores.ROS2_HUMBLE)
+    types.register(get_types_from_msg(CENTROIDAL_FIELDS, CENTROIDAL))
+    return types.generate_msgdef(kind, ros_version=2)[0]
+
+
+def _template(kind: str, frame: str = "", **fields: Any) -> Template:
+    """A message in which these fields are not zero or empty."""
+    return Template(SimpleNamespace(header=SimpleNamespace(frame_id=frame), **fields),
+                    definition=parse(kind, _definition(kind)))
+
+
 def _filled(table: Table, topic: str, kind: str, template: Template, which: Any,
             values: dict[str, Array]) -> _Sent:
     rows = np.flatnonzero(which)
     return _Sent(topic, kind, rows, template.fill(
         table.columns["stamp"][rows], {name: array[rows] for name, array in values.items()}))
+
+
+def _joint_states(table: Table, topic: str, names: Sequence[str], which: Any,
+                  values: dict[str, Array]) -> _Sent:
+    """JointStates in which the fields are empty that have no values."""
+    template = _template(JOINT_STATE, table.frame, name=names,
+                         **{field: np.zeros(len(names)) for field in values})
+    return _filled(table, topic, JOINT_STATE, template, which, values)
 
 
 def _states(table: Table) -> Iterator[_Sent]:
@@ -136,9 +177,8 @@ def _states(table: Table) -> Iterator[_Sent]:
                          & (known["effort"] == loaded))
                 fields = ["position", *["velocity"] * moving, *["effort"] * loaded]
                 if which.any():
-                    yield _filled(table, "/joint_states", JOINT_STATE, messages.joint_state(
-                        table.frame, names, fields), which, {name: values[name]
-                                                             for name in fields})
+                    yield _joint_states(table, "/joint_states", names, which,
+                                        {name: values[name] for name in fields})
     if table.base:
         yield _odometry(table, first)
 
@@ -148,10 +188,13 @@ def _odometry(table: Table, first: int) -> _Sent:
     pose = _matrix(table, "position", table.position_names[:count])
     twist = _matrix(table, "velocity", table.names[:first])
     if table.base == "planar":
-        pose, planar = messages.pose_of_plane(pose), twist
-        twist = np.zeros((len(pose), 6))
-        twist[:, _PLANAR_TWIST] = planar
-    return _filled(table, "/odom", ODOMETRY, messages.odometry(table.world, table.frame),
+        planar_pose, planar_twist = pose, twist
+        pose, twist = np.zeros((len(pose), 7)), np.zeros((len(pose), 6))
+        pose[:, :2] = planar_pose[:, :2]
+        pose[:, 5], pose[:, 6] = np.sin(0.5 * planar_pose[:, 2]), np.cos(0.5 * planar_pose[:, 2])
+        twist[:, _PLANAR_TWIST] = planar_twist
+    return _filled(table, "/odom", ODOMETRY,
+                   _template(ODOMETRY, table.world, child_frame_id=table.frame),
                    ~(np.isnan(pose).any(axis=1) | np.isnan(twist).any(axis=1)),
                    {"pose.pose": pose, "twist.twist": twist})
 
@@ -164,7 +207,10 @@ def _centroidal(table: Table) -> _Sent:
         columns[f"locked_inertia.{name}"] for name in INERTIA)])
     values = {"mass": columns["mass"], "locked_inertia": inertia, **vectors,
               "velocity_valid": ~np.isnan(columns["linear_momentum.x"])}
-    return _filled(table, "/centroidal/state", CENTROIDAL, messages.centroidal_state(table.world),
+    template = _template(CENTROIDAL, table.world)
+    for name in ("com_acceleration", "linear_momentum_rate", "angular_momentum_rate"):
+        template.array(name)[:] = math.nan
+    return _filled(table, "/centroidal/state", CENTROIDAL, template,
                    ~np.isnan(inertia).any(axis=1), values)
 
 
