@@ -103,11 +103,6 @@ def cut(path: Path, where: str, usable: int) -> str:
             f"read{more}")
 
 
-def unread(offset: int, size: int, total: int) -> str:
-    """Description of a chunk whose records cannot be read to their end."""
-    return f"the chunk at byte {offset} is damaged: {size:,} of its {total:,} bytes are not read"
-
-
 def limited(time: int) -> int:
     """Log time within the accepted range."""
     return min(max(time, EARLIEST), LATEST)
