@@ -21,16 +21,15 @@ from visualization_msgs.msg import MarkerArray
 
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.urdf import read_urdf
-from dyn_ros.engine.spatial import Inertia
 
 from ..cdr.reader import Reader
 from ..msg import ExternalContact
-from .base.lifecycle import THROTTLE, BaseNode, parameter_description
+from .base.lifecycle import THROTTLE, parameter_description
 from .base.parameters import DESCRIPTION, Spec
 from .base.process import run
 from .messages import conversions
 from .messages.serialized import joint_state_reader, marker_array_reader
-from .services.touch import TouchServices
+from .services.touch import TouchNode
 
 if TYPE_CHECKING:
     from dyn_ros.viewer.actor import Settings
@@ -77,7 +76,7 @@ SPECS = (
 )
 
 
-class ViewerNode(BaseNode):
+class ViewerNode(TouchNode):
     """Shows a robot, its markers and its torques in a browser, with sliders and a push handle."""
 
     specs = SPECS
@@ -128,7 +127,7 @@ class ViewerNode(BaseNode):
         self._push = self.create_publisher(WrenchStamped, "push", 10)
         if values["motion_service"]:
             self._motion = self.create_client(SetBool, values["motion_service"])
-        self._touch = TouchServices(self, values["simulated_robot"])
+        self.open_services(values["simulated_robot"])
         newest = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
         for curve, topic in TOPICS.items():
             self.subscribe(JointState, topic, partial(self._on_torque_message, curve), newest)
@@ -149,7 +148,7 @@ class ViewerNode(BaseNode):
             self.destroy_publisher(self._publisher)
         if self._motion is not None:
             self.destroy_client(self._motion)
-        self._touch.close()
+        self.close_services()
         self.session = self._publisher = self._motion = None
         self._marker_topics = set()
 
@@ -239,13 +238,13 @@ class ViewerNode(BaseNode):
         if DESCRIPTION & changed:
             text = parameter_description(self.parameters.values)
             if text:
-                self.description.take(text, "parameter robot_description")
+                self.take_description(text, "parameter robot_description")
 
     def use_description(self, text: str) -> None:
         """Show another robot; a ValueError for an invalid description leaves the current one."""
         tree = read_urdf(text)
         assert self.session is not None
-        self._touch.reset()
+        self.forget_estimate()
         self.session.show_robot(tree, text)
         assert self.session.robot is not None
         self.get_logger().info(f"robot '{tree.name}': {len(self.session.robot.links)} links, "
@@ -262,10 +261,6 @@ class ViewerNode(BaseNode):
         others = self.count_publishers(self.parameters.values["command_topic"])
         return self._motion is not None or others <= (self._publisher is not None)
 
-    def can_weigh(self) -> bool:
-        """Whether the observer is there to weigh payloads."""
-        return self._touch.can_weigh()
-
     def move(self, names: list[str], position: Array, velocity: Array) -> None:
         """Publish the positions and velocities of the joints."""
         if self._publisher is None:
@@ -281,10 +276,6 @@ class ViewerNode(BaseNode):
         if self._motion is not None:
             self._motion.call_async(SetBool.Request(data=plays))
 
-    def hold(self, holds: bool) -> None:
-        """Hold the motion of a simulated robot, or continue it."""
-        self._touch.hold(holds)
-
     def push(self, link: str, force: Array) -> None:
         """Publish the force on a link, at its origin and expressed in its frame."""
         if self._push.get_subscription_count():
@@ -293,14 +284,6 @@ class ViewerNode(BaseNode):
             message.header.frame_id = link
             conversions.set_vector(message.wrench.force, *force.tolist())
             self._push.publish(message)
-
-    def hang(self, link: str, body: Inertia | None) -> None:
-        """Hang a body on a link of the simulated robot, or take it off."""
-        self._touch.hang(link, body)
-
-    def weigh(self, touch: Touch) -> None:
-        """Have the observer estimate the payload."""
-        self._touch.weigh(touch)
 
     def report_refusal(self, line: str) -> None:
         """Log a refused request."""

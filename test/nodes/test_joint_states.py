@@ -172,7 +172,7 @@ def test_a_new_robot_takes_its_own_joint_states(start, arm):
     for k in range(5):
         node.on_joint_states(make(k + SECOND))
     before, positions = node.robot, node._positions()
-    node.description.take(before.description.replace("arm7", "arm8"), "test")
+    node.take_description(before.description.replace("arm7", "arm8"), "test")
     assert node.robot is not before and node._positions() == positions
     old = before.state.q.copy()
     for k in range(5):

@@ -104,7 +104,7 @@ class Viewer:
     def describe(self, description):
         latched = {"durability": DurabilityPolicy.TRANSIENT_LOCAL}
         self.say(String, "robot_description", String(data=description),
-                 lambda: self.node.description.current == description, **latched)
+                 lambda: self.node.description == description, **latched)
 
     @property
     def status(self):
@@ -439,9 +439,9 @@ def test_hanging_and_weighing_a_payload(open_viewer, client):
     weighed = answer(viewer, client, EstimatePayload, "observer/estimate_payload", success=True,
                      applied=True, inertia=inertia, mass_lower=0.49, mass_upper=0.51,
                      com_determined=True)
-    viewer.until(viewer.node._touch._estimate.service_is_ready)
+    viewer.until(viewer.node._estimate.service_is_ready)
     assert touch._payload_folder.visible and touch._hung.visible
-    viewer.node._touch._hang.wait_for_service(10.0)
+    viewer.node._simulated["set_payload"].wait_for_service(10.0)
     touch._hung.value = True
     viewer.until(lambda: hung)
     assert hung[0].inertia.header.frame_id == "tool" and hung[0].inertia.inertia.m == 0.5
@@ -464,7 +464,7 @@ def test_a_weighing_that_fails(viewer, client):
     answer(viewer, client, EstimatePayload, "observer/estimate_payload", message="no efforts")
     touch = viewer.session.touch
     assert not touch._payload_folder.visible
-    viewer.until(viewer.node._touch._estimate.service_is_ready)
+    viewer.until(viewer.node._estimate.service_is_ready)
     viewer.session.panel.events.put(("weigh",))
     viewer.until(lambda: "no efforts" in touch._weight.content)
     assert not touch._weigh.disabled and not touch._hung.visible

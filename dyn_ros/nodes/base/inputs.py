@@ -13,7 +13,6 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from ...states.joint_states import Rejected
 from ..messages.frames import WrenchReader
 from ..robot import RobotContext
-from .lifecycle import BaseNode
 
 COMMAND_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
 SENSOR_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -61,10 +60,10 @@ class InputTopic:
 
 
 class Inputs:
-    """The subscriptions that a node's parameters require; each message is given to `on_input`."""
+    """The subscriptions that the parameters of a node with a robot require."""
 
-    def __init__(self, node: BaseNode, on_input: Callable[[InputTopic, Any], object]) -> None:
-        self._node, self._on_input = node, on_input
+    def __init__(self, node: Any) -> None:
+        self._node = node
         self._open: dict[str, InputTopic] = {}      # by name
 
     def __contains__(self, topic: str) -> bool:
@@ -91,8 +90,11 @@ class Inputs:
         for topic in wanted.keys() - self._open.keys():
             kind, read, qos = wanted[topic]
             latest = InputTopic(topic, read)
-            self._node.subscribe(kind, topic, partial(self._on_input, latest), qos)
+            self._node.subscribe(kind, topic, partial(self._receive, latest), qos)
             self._open[topic] = latest
+
+    def _receive(self, topic: InputTopic, message: Any) -> None:
+        topic.receive(self._node.robot, message, self._node.now())
 
     def numbers(self, topic: str, robot: RobotContext, timeout: float) -> Any:
         """Return the conversion of a topic's latest message; `Rejected` if older than timeout."""

@@ -46,34 +46,6 @@ def parameter_description(values: Mapping[str, Any]) -> str:
     return ""
 
 
-class Description:
-    """The `current` description of a node, and the `latest` received, valid or not.
-
-    `use(text)` raises an exception to keep the current one; `reject(source, why)` reports it.
-    """
-
-    def __init__(self, use: Callable[[str], None], reject: Callable[[str, str], None]) -> None:
-        self._use, self._reject = use, reject
-        self.current = self.latest = ""
-
-    def take(self, text: str, source: str) -> None:
-        """Use a description from a source; if it is invalid, keep the current one."""
-        self.latest = text
-        if self.current == text:
-            return
-        try:
-            self._use(text)
-        except Exception as error:
-            kept = "keeping the current robot" if self.current else "there is no robot yet"
-            self._reject(source, f"{error} ({kept})")
-            return
-        self.current = text
-
-    def forget(self) -> None:
-        """No description is in use anymore."""
-        self.current = ""
-
-
 class Counts:
     """Counters since the last diagnostics."""
 
@@ -174,7 +146,7 @@ class BaseNode(LifecycleNode):
         self._running = self._is_open = False
         self._subscriptions_of_topic: dict[str, Any] = {}
         self.report = Report(self)
-        self.description = Description(self.use_description, self._reject_description)
+        self.description = self.latest_description = ""     # in use; received, valid or not
         self.parameters = Parameters(
             self, specs, self.accept_parameters, self.parameters_changed)
         self.create_timer(
@@ -199,27 +171,21 @@ class BaseNode(LifecycleNode):
 
     def open(self) -> None:
         """Create what the node provides while it is configured."""
-        raise NotImplementedError
 
     def close(self) -> None:
         """Remove what `open` created."""
-        raise NotImplementedError
 
     def use_description(self, text: str) -> None:
         """Replace the robot; raises an exception if the description is invalid."""
-        raise NotImplementedError
 
     def on_joint_states(self, data: bytes) -> None:
         """Process serialized joint states; raises `Rejected` if they cannot be used."""
-        raise NotImplementedError
 
     def on_odometry(self, message: Odometry) -> None:
         """Process the pose and twist of the base; raises `Rejected` if they cannot be used."""
-        raise NotImplementedError
 
     def diagnose(self, busy: str = "") -> None:
         """Publish diagnostics; `busy` describes what the node does at the moment."""
-        raise NotImplementedError
 
     def accept_parameters(self, values: Mapping[str, Any], changed: Set[str]) -> None:
         """Raise a ValueError, whose text is the reason, to reject a change of parameters."""
@@ -270,7 +236,7 @@ class BaseNode(LifecycleNode):
             if self._listens:
                 self._listen()
                 if text:
-                    self.description.take(text, "parameter robot_description")
+                    self.take_description(text, "parameter robot_description")
         except Exception as error:
             self._close()
             self.fail("configure", error)
@@ -311,7 +277,7 @@ class BaseNode(LifecycleNode):
         self.close()
         for topic in list(self._subscriptions_of_topic):
             self.unsubscribe(topic)
-        self.description.forget()
+        self.description = ""
 
     # Topics
 
@@ -327,17 +293,24 @@ class BaseNode(LifecycleNode):
         self.destroy_subscription(self._subscriptions_of_topic.pop(topic))
 
     def _listen(self) -> None:
-        self.subscribe(String, "robot_description", self._on_robot_description,
-                       DESCRIPTION_QOS)
+        self.subscribe(String, "robot_description", lambda message: self.take_description(
+            message.data, "topic robot_description"), DESCRIPTION_QOS)
         newest = QoSProfile(depth=self.most_states, reliability=ReliabilityPolicy.BEST_EFFORT)
         self.subscribe(JointState, "joint_states", self.on_joint_states, newest, raw=True)
         self.subscribe(Odometry, "odom", self.on_odometry, newest)
 
-    def _on_robot_description(self, message: String) -> None:
-        self.description.take(message.data, "topic robot_description")
-
-    def _reject_description(self, source: str, why: str) -> None:
-        self.reject(source, why, throttle=0.0)
+    def take_description(self, text: str, source: str) -> None:
+        """Use a description from a source; if it is invalid, keep the current one."""
+        self.latest_description = text
+        if self.description == text:
+            return
+        try:
+            self.use_description(text)
+        except Exception as error:
+            kept = "keeping the current robot" if self.description else "there is no robot yet"
+            self.reject(source, f"{error} ({kept})", throttle=0.0)
+            return
+        self.description = text
 
     def stamp(self, message: Any) -> int:
         """Return the stamp of a message [ns]; now if it has none."""

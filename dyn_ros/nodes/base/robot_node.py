@@ -21,7 +21,7 @@ from ..robot.context import UnknownPosition
 from .command import Command
 from .dispatch import Compute, Dispatch, process_state
 from .dispatch import Output as Output
-from .inputs import Inputs, InputTopic
+from .inputs import Inputs
 from .lifecycle import BaseNode, parameter_description
 from .markers import Kind, Markers
 from .parameters import DESCRIPTION, SPECS, Spec
@@ -69,7 +69,7 @@ class RobotNode(BaseNode):
             self.outputs = (*self.outputs, Output(
                 "~/markers", MarkerArray, self._markers.make, self._markers.reads,
                 clear=self._markers.clear, has_rate=True))
-        self.inputs = Inputs(self, self.on_input)
+        self.inputs = Inputs(self)
         super().__init__(name, [spec for spec in self.all_specs() if not (source and spec.robot)],
                          listens=source is None, **kwargs)
         if source:
@@ -93,7 +93,6 @@ class RobotNode(BaseNode):
         """Load the kernels; create the outputs, the services and the subscriptions for inputs."""
         if self.kernels:
             load_kernels(self, self.kernels, self.batch_kernels)
-        self.dispatch = Dispatch(self, self.outputs)
         self.dispatch.limit(self.parameters.values["max_rate"])
         self.dispatch.open()
         self._own_services = [
@@ -155,7 +154,7 @@ class RobotNode(BaseNode):
                 self._candidate = self._make(text, values)
             return
         errors: list[ValueError] = []
-        for text in dict.fromkeys((self.description.latest, self.description.current)):
+        for text in dict.fromkeys((self.latest_description, self.description)):
             if text:
                 try:
                     self._candidate = self._make(text, values)
@@ -173,7 +172,7 @@ class RobotNode(BaseNode):
         if self._candidate and self._is_open:
             self._awaited = ()
             self._swap(*self._candidate)
-            self.description.latest = self.description.current = self._candidate[0].description
+            self.latest_description = self.description = self._candidate[0].description
         self._candidate = None
 
     def use_description(self, text: str) -> None:
@@ -205,7 +204,7 @@ class RobotNode(BaseNode):
         self._latest[key] = data
         if self._awaited and self._positions().keys() >= set(self._awaited):
             self._awaited = ()
-            self.description.take(self.description.latest, "robot_description")
+            self.take_description(self.latest_description, "robot_description")
 
     def _make(self, text: str, values: Mapping[str, Any],
               ) -> tuple[RobotContext, list[list[Compute]]]:
@@ -240,10 +239,6 @@ class RobotNode(BaseNode):
         """Return the topics that the parameters require, as `Inputs.listen` expects them."""
         return {}
 
-    def on_input(self, topic: InputTopic, message: Any) -> None:
-        """Process a message of one of `inputs`."""
-        topic.receive(self.robot, message, self.now())
-
     def follows(self, now: float) -> Iterable[str] | None:
         """Return what `on_state` reads from a state at a time [s]; None: it is not called.
 
@@ -263,7 +258,7 @@ class RobotNode(BaseNode):
             rules.check_lengths(message.name, message.position, message.velocity, message.effort)
             self._keep(tuple(message.name), data)
             return
-        due = robot.state.receive(data, self._nanoseconds)
+        due = robot.state.receive(data, lambda: self.get_clock().now().nanoseconds)
         if due is None:
             message = deserialized(data, JointState)
             due = robot.state.joint_states(message.name, message.position, message.velocity,
@@ -275,10 +270,6 @@ class RobotNode(BaseNode):
             self._keep(layout, data)
         if due:
             process_state(self.nodes, robot, received)
-
-    def _nanoseconds(self) -> int:
-        nanoseconds: int = self.get_clock().now().nanoseconds
-        return nanoseconds
 
     def on_odometry(self, message: Odometry) -> None:
         received = time.perf_counter()

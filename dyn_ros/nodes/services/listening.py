@@ -3,7 +3,7 @@
 """Requests that listen to a robot for a while before they respond."""
 from __future__ import annotations
 
-import itertools
+import array
 import math
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -34,40 +34,31 @@ class Recorder:
     """Rows of numbers with their stamps; a gap longer than `max_gap` [s] does not count."""
 
     def __init__(self, max_gap: float = math.inf) -> None:
-        self._first, self._count = 0, 0
-        self._sizes: list[int] = []
-        self._rows = np.zeros((0, 0))
-        self._max_gap, self._gaps = max_gap, 0.0
-
-    def __len__(self) -> int:
-        return self._count
+        self._first = 0
+        self._sizes: list[int] = []             # of the columns
+        self._numbers = array.array("d")        # the rows, one after the other
+        self._max_gap, self._gaps, self._last = max_gap, 0.0, 0.0
 
     def add(self, stamp: int, *columns: Array) -> None:
         """Append a row: its stamp [ns], and vectors."""
-        if not self._count:
-            self._first, self._sizes = stamp, [len(column) for column in columns]
-        if self._count == len(self._rows):
-            grown = np.empty((max(1024, 2 * self._count), 1 + sum(self._sizes)))
-            grown[:self._count] = self._rows[:self._count] if self._count else 0.0
-            self._rows = grown
-        row = self._rows[self._count]
-        row[0] = 1e-9 * (stamp - self._first)
-        np.concatenate(columns, out=row[1:])
-        if self._count:
-            step = float(row[0] - self._rows[self._count - 1, 0])
-            self._gaps += step if step > self._max_gap else 0.0
-        self._count += 1
+        if not self._sizes:
+            self._first, self._sizes = stamp, [1, *map(len, columns)]
+        time = 1e-9 * (stamp - self._first)
+        if time - self._last > self._max_gap:
+            self._gaps += time - self._last
+        self._last = time
+        self._numbers.frombytes(np.concatenate(((time,), *columns)).tobytes())
 
     @property
     def duration(self) -> float:
         """Time from the first to the last row, without gaps [s]."""
-        return float(self._rows[self._count - 1, 0]) - self._gaps if self._count else 0.0
+        return self._last - self._gaps
 
     def record(self) -> Record:
         """Return what has been added."""
-        rows, ends = self._rows[:self._count], np.cumsum([1, *self._sizes]).tolist()
-        return Record(rows[:, 0].copy(), tuple(
-            rows[:, begin:end].copy() for begin, end in itertools.pairwise(ends)))
+        rows = np.array(self._numbers).reshape(-1, sum(self._sizes) or 1)
+        time, *columns = np.split(rows, np.cumsum(self._sizes)[:-1], axis=1)
+        return Record(time[:, 0].copy(), tuple(column.copy() for column in columns))
 
 
 class Task(NamedTuple):

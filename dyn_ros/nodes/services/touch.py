@@ -10,6 +10,7 @@ from std_srvs.srv import SetBool
 from dyn_ros.engine.spatial import Inertia
 
 from ...srv import ClearPayload, EstimatePayload, SetPayload
+from ..base.lifecycle import BaseNode
 from ..messages.conversions import set_inertia
 
 if TYPE_CHECKING:           # needs the extra `viewer`
@@ -18,32 +19,28 @@ if TYPE_CHECKING:           # needs the extra `viewer`
 PAYLOAD_NAME, ESTIMATED = "weight", "estimated"
 
 
-class TouchServices:
-    """The services of the observer and of a simulated robot.
+class TouchNode(BaseNode):
+    """A node that calls the services of the observer and of a simulated robot."""
 
-    The node `simulated`, unless empty, has the services set_payload, clear_payload and hold.
-    """
+    def open_services(self, simulated: str) -> None:
+        """Create the clients; the node `simulated`, unless empty, is that of the robot."""
+        self._estimate = self.create_client(EstimatePayload, "observer/estimate_payload")
+        self._forget = self.create_client(ClearPayload, "observer/clear_payload")
+        own = {"set_payload": SetPayload, "clear_payload": ClearPayload, "hold": SetBool}
+        self._simulated = {name: self.create_client(kind, f"{simulated}/{name}")
+                           for name, kind in own.items() if simulated}
+        self.forget_estimate()
 
-    def __init__(self, node: Any, simulated: str) -> None:
-        self._node = node
-        self._estimate = node.create_client(EstimatePayload, "observer/estimate_payload")
-        self._forget = node.create_client(ClearPayload, "observer/clear_payload")
-        self._hang: Any = None
-        self._take_off: Any = None
-        self._hold: Any = None
-        if simulated:
-            self._hang = node.create_client(SetPayload, f"{simulated}/set_payload")
-            self._take_off = node.create_client(ClearPayload, f"{simulated}/clear_payload")
-            self._hold = node.create_client(SetBool, f"{simulated}/hold")
-        self.reset()
-
-    def close(self) -> None:
+    def close_services(self) -> None:
         """Destroy the clients."""
-        for client in (self._estimate, self._forget, self._hang, self._take_off, self._hold):
-            if client is not None:
-                self._node.destroy_client(client)
+        for client in (self._estimate, self._forget, *self._simulated.values()):
+            self.destroy_client(client)
 
-    def reset(self) -> None:
+    def shows(self, touch: Touch) -> bool:
+        """Whether the page still shows the robot that this belongs to."""
+        raise NotImplementedError
+
+    def forget_estimate(self) -> None:
         """Expect another robot, which has not been weighed."""
         self._weighed_before = self._applied = False
 
@@ -53,21 +50,22 @@ class TouchServices:
 
     def hold(self, holds: bool) -> None:
         """Hold the motion of the simulated robot, or continue it."""
-        if self._hold is not None:
-            self._hold.call_async(SetBool.Request(data=holds))
+        if self._simulated:
+            self._simulated["hold"].call_async(SetBool.Request(data=holds))
 
     def hang(self, link: str, body: Inertia | None) -> None:
         """Hang a body on a link of the simulated robot, or take it off (None)."""
-        if self._hang is None:
+        if not self._simulated:
             return
         self._weighed_before = False
         if body is not None:
             request = SetPayload.Request(name=PAYLOAD_NAME)
             request.inertia.header.frame_id = link
             set_inertia(request.inertia.inertia, body)
-            self._hang.call_async(request)
+            self._simulated["set_payload"].call_async(request)
         else:
-            self._take_off.call_async(ClearPayload.Request(name=PAYLOAD_NAME))
+            self._simulated["clear_payload"].call_async(
+                ClearPayload.Request(name=PAYLOAD_NAME))
         self._clear_estimate()
 
     def _clear_estimate(self) -> None:
@@ -82,8 +80,8 @@ class TouchServices:
         self._weighed_before = True
 
         def done(future: Any) -> None:
-            if self._node.shows(touch):
-                self._node.guard("estimate_payload", self._weighed, touch, future.result())
+            if self.shows(touch):
+                self.guard("estimate_payload", self._weighed, touch, future.result())
         self._estimate.call_async(request).add_done_callback(done)
 
     def _weighed(self, touch: Touch, response: EstimatePayload.Response) -> None:
