@@ -4,8 +4,8 @@
 
 The placements of the joints, expressed in the root frame (root_axes.py), are computed once and
 shared by the inward passes: composite inertias for M, the momenta, the center of mass and the
-gravity torques (Featherstone, Rigid Body Dynamics Algorithms, 2008, table 6.2; Orin, Goswami and
-Lee, 2013), and velocity-dependent forces for the rest of nle (table 5.1).
+gravity torques (Featherstone 2008, table 6.2; Orin, Goswami and Lee, 2013), and velocity-dependent
+forces for the rest of nle (table 5.1).
 """
 from __future__ import annotations
 
@@ -245,11 +245,11 @@ def all_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None
               only: Sequence[str] | None = None, *, threads: int = 1) -> Terms | Any:
     """Compute terms of the equations of motion in one pass over the kinematics.
 
-    The results are those of the separate functions, in less time. Featherstone, Rigid Body Dynamics
-    Algorithms (2008), tables 5.1 and 6.2, and Orin, Goswami and Lee (2013), with common placements
-    of the joints; O(n d) for a tree of depth d, or O(n) without M. The link of a fixed base is
-    excluded. Returns a named tuple; with ``only``, a tuple of these terms in the given order, or
-    the term itself if there is only one.
+    The results are those of the separate functions, in less time. Featherstone (2008), tables 5.1
+    and 6.2, and Orin, Goswami and Lee (2013), with common placements of the joints; O(n d) for a
+    tree of depth d, or O(n) without M. The link of a fixed base is excluded. Returns a named tuple;
+    with ``only``, a tuple of these terms in the given order, or the term itself if there is only
+    one.
 
     Parameters
     ----------

@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Momentum of the whole robot about its center of mass.
 
-Orin, Goswami and Lee, "Centroidal dynamics of a humanoid robot" (2013); its rate according to
-Wensing and Orin, "Improved computation of the humanoid centroidal dynamics and application for
-whole-body control" (2016). Expressed in the root frame; each column of the centroidal momentum
-matrix is shifted from its joint's origin directly to the center of mass.
+Orin, Goswami and Lee (2013); its rate according to Wensing and Orin (2016). Expressed in the root
+frame; each column of the centroidal momentum matrix is shifted from its joint's origin directly to
+the center of mass.
 """
 from __future__ import annotations
 
@@ -179,8 +178,8 @@ def centroidal_momentum_time_derivative(model: Model, data: Data, q: ArrayLike, 
                                         a: ArrayLike, *, threads: int = 1) -> Array:
     """Rate of the momentum about the center of mass: the external forces that a motion requires.
 
-    The sum of the rates of all bodies; Featherstone, Rigid Body Dynamics Algorithms (2008), section
-    2.14; O(n). Gravity is included: in free flight, the result is (m g, 0).
+    The sum of the rates of all bodies; Featherstone (2008), section 2.14; O(n). Gravity is
+    included: in free flight, the result is (m g, 0).
 
     Examples
     --------

@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Derivatives of the momentum about the center of mass, and of its rate.
 
-Carpentier and Mansard, "Analytical derivatives of rigid body dynamics algorithms" (2018), with
-the composite quantities of Singh, Russell and Wensing (2022): derivatives of the momentum of each
-subtree and of its rate (rnea_derivatives.py, without gravity), shifted to the moving center of
-mass.
+Carpentier and Mansard (2018), with the composite quantities of Singh, Russell and Wensing (2022):
+derivatives of the momentum of each subtree and of its rate (rnea_derivatives.py, without gravity),
+shifted to the moving center of mass.
 """
 from __future__ import annotations
 

@@ -233,8 +233,8 @@ def center_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None =
                    threads: int = 1) -> tuple[Array, Array, Array, Scalar]:
     """Center of mass of all moving links, its velocity and acceleration.
 
-    Sums over the bodies, Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13; O(n).
-    The link of a fixed base is excluded. Zeros if the robot has no mass.
+    Sums over the bodies, Featherstone (2008), section 2.13; O(n). The link of a fixed base is
+    excluded. Zeros if the robot has no mass.
 
     Examples
     --------
@@ -251,10 +251,9 @@ def subtree_centers_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike
     """Center of mass of each joint's subtree, its velocity and acceleration.
 
     The subtree of a joint consists of its body and all descendants; the center of mass of a
-    massless one is defined as the joint's origin. Sums over the bodies, Featherstone, Rigid Body
-    Dynamics Algorithms (2008), section 2.13; O(n). All results are expressed in the world, unlike
-    Pinocchio's ``data.com[j]``, ``vcom[j]`` and ``acom[j]``, which are expressed in the frame of
-    joint j.
+    massless one is defined as the joint's origin. Sums over the bodies, Featherstone (2008),
+    section 2.13; O(n). All results are expressed in the world, unlike Pinocchio's ``data.com[j]``,
+    ``vcom[j]`` and ``acom[j]``, which are expressed in the frame of joint j.
 
     Examples
     --------
@@ -271,9 +270,8 @@ def subtree_centers_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike
 def com_jacobian(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     """Jacobian of the center of mass: vcom = Jcom v.
 
-    Computed from composite inertias, Orin, Goswami and Lee, "Centroidal dynamics of a humanoid
-    robot" (2013): the linear rows of the centroidal momentum matrix divided by the mass; O(n).
-    Zeros if the robot has no mass.
+    Computed from composite inertias, Orin, Goswami and Lee (2013): the linear rows of the
+    centroidal momentum matrix divided by the mass; O(n). Zeros if the robot has no mass.
 
     Examples
     --------

@@ -151,9 +151,7 @@ def table(model, name, tip, axes, m, singularity, tolerance, priority):
     """Build the table of options for a kernel, int64 (n,); its tolerance is stored as a float64.
 
     ``tip`` and ``axes`` are frames, one for all m constraints or one for each; None is the root
-    frame. ``name`` is what errors call ``tip``. ``singularity``, ``tolerance`` and ``priority`` are
-    as in ``vereshchagin``. A ValueError is raised for an unknown name (lists the valid ones), and
-    for too many constraints.
+    frame. ``name`` is what errors call ``tip``.
     """
     policy, usual = _choice("singularity", singularity, POLICIES)
     opposed = _choice("priority", priority, PRIORITIES)

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The matrix of the dynamics in contact, [-damping J; J' M], and its factors.
 
-Carpentier, Budhiraja and Mansard, "Proximal and sparse resolution of constrained dynamic equations"
-(2021): with the contacts first, U D U' keeps the sparsity of the tree.
+With the contacts first, U D U' keeps the sparsity of the tree.
 """
 from __future__ import annotations
 
@@ -158,7 +157,6 @@ def contact_cholesky(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
     --------
     The dynamics in contact from one factorization:
 
-    >>> still, none = np.zeros(18), np.zeros(18)
     >>> K = dyn_ros.contact_cholesky(walker, walker_data, stand, feet)
     >>> right = dyn_ros.contact_right_side(walker, walker_data, stand, still, none, feet)
     >>> solution = K.solve(np.concatenate(right))
@@ -196,7 +194,6 @@ def contact_right_side(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau
 
     Examples
     --------
-    >>> still, none = np.zeros(18), np.zeros(18)
     >>> wanted, left = dyn_ros.contact_right_side(walker, walker_data, stand, still, none, feet)
     >>> wanted.shape, left.shape
     ((12,), (18,))

@@ -168,7 +168,6 @@ class ContactForces(Mapping[str, Array]):
     --------
     A mapping from the names of contacts to forces:
 
-    >>> still = np.zeros(18)
     >>> tau, forces = dyn_ros.contact_inverse_dynamics(
     ...     walker, walker_data, stand, still, still, feet)
     >>> sorted(forces), forces.rank

@@ -216,8 +216,8 @@ def delassus_matrix(model: Model, data: Data, q: ArrayLike, contacts: Sequence[C
     """The Delassus matrix J M^-1 J' of contacts: how they accelerate per contact force.
 
     By elimination along the tree, O(n + m^2 d) for m rows and a tree of depth d; Featherstone
-    (2010), "Exploiting sparsity in operational-space dynamics". Includes ``model.armature``.
-    Pinocchio's ``computeDelassusMatrix`` is always in LOCAL, and leaves out the second body.
+    (2010). Includes ``model.armature``. Pinocchio's ``computeDelassusMatrix`` is always in LOCAL,
+    and leaves out the second body.
 
     Examples
     --------

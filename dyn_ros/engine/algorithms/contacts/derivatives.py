@@ -2,12 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Derivatives of the dynamics of a robot in contact.
 
-Carpentier, Budhiraja and Mansard, "Proximal and sparse resolution of constrained dynamic equations"
-(2021), section V:
-
-    M d(ddq) - J' d(lambda) = -dtau,  J d(ddq) = -drow
-
-with the derivatives dtau of rnea less J' lambda, and drow of the rows, at constant ddq and lambda.
+Carpentier, Budhiraja and Mansard (2021), section V: the response (response.py) to the derivatives
+dtau of rnea less J' lambda, and drow of the rows, at constant ddq and lambda.
 """
 from __future__ import annotations
 
@@ -95,7 +91,6 @@ class ContactDerivatives(NamedTuple):
 
     Examples
     --------
-    >>> still, none = np.zeros(18), np.zeros(18)
     >>> d = dyn_ros.contact_dynamics_derivatives(walker, walker_data, stand, still, none, feet)
     >>> d._fields[:3]
     ('ddq_dq', 'ddq_dv', 'ddq_dtau')
@@ -135,7 +130,6 @@ def contact_dynamics_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
 
     Examples
     --------
-    >>> still, none = np.zeros(18), np.zeros(18)
     >>> d = dyn_ros.contact_dynamics_derivatives(walker, walker_data, stand, still, none, feet)
     >>> d.ddq_dtau.shape, d.dlambda_dq.shape
     ((18, 18), (12, 18))

@@ -1,11 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Forward dynamics of a robot in contact.
+"""Forward dynamics of a robot in contact, by the sweeps that ``vereshchagin`` also uses.
 
 Of all accelerations that the contacts permit, the one closest to the free motion (Gauss's
-principle), by the sweeps of Popov and Vereshchagin (1989), which ``vereshchagin`` also uses:
-
-    M ddq + nle = tau + J' lambda,  J ddq + drift = kp err - kd J v
+principle).
 """
 from __future__ import annotations
 
@@ -150,7 +148,6 @@ def contact_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: 
     --------
     Without torques the legs give way, but the feet stay where they are:
 
-    >>> still, none = np.zeros(18), np.zeros(18)
     >>> ddq, forces = dyn_ros.contact_dynamics(walker, walker_data, stand, still, none, feet)
     >>> np.allclose(dyn_ros.contact_jacobian(walker, walker_data, stand, feet) @ ddq, 0.0)
     True

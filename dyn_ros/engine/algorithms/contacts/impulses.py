@@ -1,10 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Impacts: the velocity after a collision, and its derivatives.
-
-M (v_after - v) = J' impulse and J v_after = -e J v, with the coefficient of restitution e: Newton's
-law of impact for contacts that take hold at the same time (Featherstone 2008, section 11.7).
-"""
+"""Impacts: the velocity after a collision, and its derivatives."""
 from __future__ import annotations
 
 from collections.abc import Sequence

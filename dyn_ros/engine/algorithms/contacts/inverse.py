@@ -4,7 +4,7 @@
 
 Both solve J' lambda = rnea(q, v, a) - tau: the rows of a floating or planar base, which have no
 motor, for the forces that carry the robot; all rows for those that measured torques reveal
-(Righetti et al., "Optimal distribution of contact forces with inverse-dynamics control", 2013).
+(Righetti et al. 2013).
 """
 from __future__ import annotations
 
@@ -246,7 +246,6 @@ def contact_inverse_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLik
     --------
     The torques with which the robot stands, and the forces of the ground:
 
-    >>> still = np.zeros(18)
     >>> tau, forces = dyn_ros.contact_inverse_dynamics(
     ...     walker, walker_data, stand, still, still, feet)
     >>> np.allclose(tau[:6], 0.0)                             # the base has no motors
@@ -287,7 +286,6 @@ def contact_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Arra
 
     Examples
     --------
-    >>> still = np.zeros(18)
     >>> tau, forces = dyn_ros.contact_inverse_dynamics(
     ...     walker, walker_data, stand, still, still, feet)
     >>> expected = forces["front_left_foot"].copy()

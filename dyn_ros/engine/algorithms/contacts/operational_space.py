@@ -1,14 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Operational space: the dynamics of a frame, seen from its own motion.
-
-Khatib, "A unified approach for motion and force control of robot manipulators: the operational
-space formulation" (1987): with x' = J v, forces f at the frame and torques J' f,
-
-    Lambda x'' + mu + p = f
-
-The frame is treated as a contact, by the same elimination along the tree.
-"""
+"""Operational space: the dynamics of a frame, treated as a contact."""
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm

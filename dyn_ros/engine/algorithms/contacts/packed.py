@@ -65,9 +65,7 @@ def contact_table(model: Model, data: Data, contacts: Sequence[Contact],
     """The table of some contacts, found in ``Data`` or created.
 
     Rows in WORLD are those in LOCAL_WORLD_ALIGNED, which do not lose accuracy far from the world's
-    origin; kernels then move the results there. A ValueError is raised for unknown frames, contacts
-    of the same name, more rows than ``MAX_CONSTRAINTS``, a frame that no joint moves, or an invalid
-    setting.
+    origin; kernels then move the results there.
     """
     settings = damping, residual, max_iterations, restitution
     try:

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Derivatives of forward dynamics with respect to configuration, velocity and torque.
 
-Carpentier and Mansard, "Analytical derivatives of rigid body dynamics algorithms" (2018): for
-constant tau, M d(ddq) = -d(rnea), so ddq_dq = -M^-1 dtau_dq and ddq_dv = -M^-1 dtau_dv, with the
-derivatives of rnea at ddq.
+Carpentier and Mansard (2018): for constant tau, M d(ddq) = -d(rnea), so ddq_dq = -M^-1 dtau_dq and
+ddq_dv = -M^-1 dtau_dv, with the derivatives of rnea at ddq.
 """
 from __future__ import annotations
 

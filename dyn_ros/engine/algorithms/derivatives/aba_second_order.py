@@ -149,9 +149,8 @@ def aba_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
 
     In closed form, from both orders of ``rnea``: Singh, Russell and Wensing (2022); O(n^4).
     Derivatives with respect to torque and velocity, and twice with respect to torque, are zero.
-    Includes ``model.armature``. External forces are constant in the joint frames. Symmetric are
-    d2ddq_dvdv in j and k, d2ddq_dtaudq in i and j, and d2ddq_dqdq in j and k, except for two
-    directions of the same floating, planar or spherical joint, which do not commute.
+    Includes ``model.armature``. External forces are constant in the joint frames. The results
+    are as symmetric as those of ``rnea_second_order_derivatives``.
 
     Examples
     --------

@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Coriolis matrix.
 
-Echeandia and Wensing, "Numerical methods to compute the Coriolis matrix and Christoffel symbols
-for rigid-body systems" (2021), algorithm 1. Expressed in the root frame, about the first joint's
-origin: with the composite inertia Y and the Coriolis inertia B of the subtree of joint i, and j
-an ancestor of i,
+Echeandia and Wensing (2021), algorithm 1. Expressed in the root frame, about the first joint's
+origin: with the composite inertia Y and the Coriolis inertia B of the subtree of joint i, and j an
+ancestor of i,
 
     C_ij = S_i (Y dS_j/dt + B/2 S_j),  C_ji = S_j (Y dS_i/dt + B/2 S_i)
 """

@@ -2,13 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Derivatives of inverse dynamics with respect to configuration, velocity and acceleration.
 
-Singh, Russell and Wensing, "Efficient analytical derivatives of rigid-body dynamics using spatial
-vector algebra" (2022), based on Carpentier and Mansard, "Analytical derivatives of rigid body
-dynamics algorithms" (2018). Expressed in the root frame, about the first joint's origin, which
-preserves accuracy far from the root; public results are finally shifted to the world's origin. A
-column of a joint's motion subspace S has the rates psid = v x S and psidd = a x S + v x psid,
-with v and a of the parent joint. The subtree enters through its composite inertia Y, Coriolis
-inertia B and force f. Each column is combined with those of its own joint and of its ancestors:
+Singh, Russell and Wensing (2022), based on Carpentier and Mansard (2018). Expressed in the root
+frame, about the first joint's origin, which preserves accuracy far from the root; public results
+are finally shifted to the world's origin. A column of a joint's motion subspace S has the rates
+psid = v x S and psidd = a x S + v x psid, with v and a of the parent joint. The subtree enters
+through its composite inertia Y, Coriolis inertia B and force f. Each column is combined with those
+of its own joint and of its ancestors:
 
     dtau_i/dq_j = S_i (B psid_j + Y psidd_j)                j is an ancestor of i, or i itself
     dtau_j/dq_i = S_j (B psid_i + Y psidd_i + S_i x* f)     j is an ancestor of i

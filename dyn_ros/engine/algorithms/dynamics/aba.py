@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forward dynamics by the articulated-body algorithm.
 
-Featherstone, Rigid Body Dynamics Algorithms (2008), table 7.1, expressed in the root frame. The
-columns of a joint with several degrees of freedom are eliminated one by one.
+Featherstone (2008), table 7.1, expressed in the root frame. The columns of a joint with several
+degrees of freedom are eliminated one by one.
 """
 from __future__ import annotations
 

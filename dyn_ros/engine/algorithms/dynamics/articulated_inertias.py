@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Articulated-body inertias of the subtrees of all joints.
 
-Featherstone, Rigid Body Dynamics Algorithms (2008), table 7.1, expressed in the root frame, each
-about its own joint's origin. If mimic joints couple branches, the subtree of each joint is treated
-on its own: with its composite inertia Y, the inertia matrix H of the joints behind it, and the
-forces F on its body that hold it while these joints accelerate, it is Y - F H^-1 F' (section 7.2).
+Featherstone (2008), table 7.1, expressed in the root frame, each about its own joint's origin. If
+mimic joints couple branches, the subtree of each joint is treated on its own: with its composite
+inertia Y, the inertia matrix H of the joints behind it, and the forces F on its body that hold it
+while these joints accelerate, it is Y - F H^-1 F' (section 7.2).
 """
 from __future__ import annotations
 

@@ -131,8 +131,8 @@ def composite_inertias(model: Model, data: Data, q: ArrayLike, v: ArrayLike | No
                        threads: int = 1) -> tuple[Array, Array, Array, Array]:
     """Inertia of the subtree of each joint, with its joints locked, and its rate.
 
-    Featherstone, Rigid Body Dynamics Algorithms (2008), section 6.2; O(n). The matrices map motions
-    to momenta, with linear parts first.
+    Featherstone (2008), section 6.2; O(n). The matrices map motions to momenta, with linear parts
+    first.
 
     Examples
     --------

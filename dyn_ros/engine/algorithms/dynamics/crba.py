@@ -1,9 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Joint-space inertia matrix by the composite-rigid-body algorithm.
-
-Featherstone, Rigid Body Dynamics Algorithms (2008), table 6.2, expressed in the root frame.
-"""
+"""Joint-space inertia matrix by the composite-rigid-body algorithm, in the root frame."""
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm

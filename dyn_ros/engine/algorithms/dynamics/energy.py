@@ -86,7 +86,7 @@ def kinetic_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
                    threads: int = 1) -> Scalar:
     """Kinetic energy, v' M v / 2, including the rotors (``model.armature``).
 
-    Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13, body by body; O(n).
+    Featherstone (2008), section 2.13, body by body; O(n).
 
     Examples
     --------

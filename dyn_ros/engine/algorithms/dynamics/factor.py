@@ -1,9 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Factorization of the inertia matrix along the tree.
+"""The inertia matrix as M = L' D L, L unit lower triangular and as sparse as the tree.
 
-M = L' D L with L unit lower triangular and as sparse as the tree: Featherstone, Rigid Body
-Dynamics Algorithms (2008), tables 6.3 to 6.5.
+Featherstone (2008), tables 6.3 to 6.5.
 """
 from ...kernel import algebra as al
 from ...kernel import layout as ly

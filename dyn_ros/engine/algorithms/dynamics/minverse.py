@@ -4,8 +4,7 @@
 
 With M = L' D L, sparse along the tree, M^-1 = V' V with V = D^-1/2 L^-T. Column k of L^-T consists
 of the torques that a unit force of joint k causes at its ancestors in the articulated-body
-algorithm: Featherstone, Rigid Body Dynamics Algorithms (2008), sections 6.5 and 7.2, and
-Carpentier, "Analytical inverse of the joint space inertia matrix" (2018).
+algorithm: Featherstone (2008), sections 6.5 and 7.2, and Carpentier (2018).
 """
 from __future__ import annotations
 

@@ -2,15 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generalized momentum, and its rate without efforts.
 
-The generalized momentum p = M v changes with the joint efforts, gravity and the motion of the axes:
-
-    dp/dt = tau + C' v - g
-
-De Luca and Mattone, "Sensorless robot collision detection and hybrid force/motion control" (2005),
-for C with dM/dt = C + C'. A column s of the motion subspace of joint i, which moves with the
-velocity v_i, and the subtree of this joint with the momentum h_i and the weight w_i contribute
-s . h_i to p and (v_i x s) . h_i + s . w_i to C' v - g. The sums over subtrees take one inward pass;
-C is not needed.
+The generalized momentum p = M v changes by dp/dt = tau + C' v - g: with the joint efforts, gravity
+and the motion of the axes; De Luca and Mattone (2005), for C with dM/dt = C + C'. A column s of the
+motion subspace of joint i, which moves with the velocity v_i, and the subtree of this joint with
+the momentum h_i and the weight w_i contribute s . h_i to p and (v_i x s) . h_i + s . w_i to the
+rate C' v - g. The sums over subtrees take one inward pass; C is not needed.
 """
 from __future__ import annotations
 
@@ -44,10 +40,7 @@ def clear_universe(r):
 
 @kernel
 def momenta_of_bodies(r, velocity):
-    """Outward pass: placements, velocities, momenta, masses, and gravity in the axes of joints.
-
-    velocity is the offset of a field with nv numbers.
-    """
+    """Outward pass, with the velocities at an offset; gravity is expressed in the joints' axes."""
     X_, v_, h_ = ly.offset(r, LIMI), ly.offset(r, JOINT_V), ly.offset(r, SUBTREE_MOMENTUM)
     for i in range(1, ly.njoints(r) + 1):
         p = ly.parent(r, i)

@@ -1,9 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Inverse dynamics by the recursive Newton-Euler algorithm, and related functions.
-
-Featherstone, Rigid Body Dynamics Algorithms (2008), table 5.1, in body frames.
-"""
+"""Inverse dynamics by the recursive Newton-Euler algorithm, in body frames, and its relatives."""
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm

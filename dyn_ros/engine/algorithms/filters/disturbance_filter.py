@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Kalman filter of the generalized momentum and the external efforts.
 
-Wahrburg, Boes, Listmann, Dai, Matthias and Ding, "Motor-current-based estimation of Cartesian
-contact forces and torques for robotic manipulators and its application to force control" (2018).
-The state consists of the momentum p and the external efforts d, which walk at random:
+Wahrburg et al. (2018). The state consists of the momentum p and the external efforts d, which walk
+at random:
 
     dp/dt = u + d,    dd/dt = noise,    u = tau + C' v - g - friction
 

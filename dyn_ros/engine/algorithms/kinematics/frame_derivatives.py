@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Derivatives of the velocity and acceleration of a frame, or of a point fixed to it.
 
-Carpentier and Mansard, "Analytical derivatives of rigid body dynamics algorithms" (2018), section
-III, for the joints between the frame and the root (frames.py). If coordinate j moves its subtree
-along u, then in a frame that moves with the subtree, the motion v_p, a_p of the parent of its
-joint changes by v_p x u, a_p x u, so
+Carpentier and Mansard (2018), section III, for the joints between the frame and the root
+(frames.py). If coordinate j moves its subtree along u, then in a frame that moves with the subtree,
+the motion v_p, a_p of the parent of its joint changes by v_p x u, a_p x u, so
 
     dv = v_p x u,  da = a_p x u + (v_p x u) x (v - v_p)
 
@@ -154,13 +153,9 @@ def frame_acceleration_derivatives(model: Model, data: Data, q: ArrayLike, v: Ar
                                    threads: int = 1) -> tuple[Array, Array, Array, Array]:
     """Derivatives of ``frame_acceleration`` with respect to configuration, velocity, acceleration.
 
-    Carpentier and Mansard (2018), section III; O(d) for a frame at depth d. Gravity is not
-    included. In LOCAL_WORLD_ALIGNED, they are the exact derivatives of the results of
-    ``frame_acceleration`` and ``frame_velocity``. Pinocchio's are those of WORLD, shifted to the
-    frame's origin as if it were fixed. The derivatives with respect to configuration are
-    Pinocchio's plus (w x u, 0) in each column of v_partial_dq, with the angular velocity w of the
-    frame and the velocity u of its origin along the column; in a_partial_dq, with its angular
-    acceleration instead. Pinocchio's a_partial_dq in WORLD lacks a term in the columns of a
+    The method, complexity and differences from Pinocchio are those of
+    ``frame_velocity_derivatives``; in a_partial_dq, w is the angular acceleration of the frame.
+    Gravity is not included. Pinocchio's a_partial_dq in WORLD lacks a term in the columns of a
     floating or planar joint whose parent moves.
 
     Parameters

@@ -3,7 +3,7 @@
 """Jacobians of all joints, expressed in the world, and their first and second time derivatives.
 
 Column c of a joint is its motion subspace S_c, which is constant in the joint frame; expressed in
-the world, its rate is ov x S_c (Featherstone, Rigid Body Dynamics Algorithms, 2008, section 2.10).
+the world, its rate is ov x S_c (Featherstone 2008, section 2.10).
 """
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Placements, velocities and accelerations of all joints.
-
-Featherstone, Rigid Body Dynamics Algorithms (2008), equations 4.6 and table 5.1.
-"""
+"""Placements, velocities and accelerations of all joints; Featherstone (2008), equations 4.6."""
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm
@@ -50,10 +47,7 @@ def place_joint(r, i):
 
 @kernel
 def world_column(r, i, c, X):
-    """Column c of the motion subspace of joint i, placed at X, expressed in the world.
-
-    Includes the multiplier of a mimic joint.
-    """
+    """Column c of joint i, placed at X, in the world; with the multiplier of a mimic joint."""
     if ly.kind(r, i) == ly.REVOLUTE:
         u = al.rotate(X.rotation, al.scale(ly.ratio(r, i), ly.axis(r, i)))
         return al.Motion(al.cross(X.translation, u), u)

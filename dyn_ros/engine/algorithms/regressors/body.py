@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Regressors of the force on a single body, or on a body that is attached to a frame.
 
-Atkeson, An and Hollerbach, "Estimation of inertial parameters of manipulator loads and links"
-(1986): see regressors.py. The force f on the body, expressed in a frame that moves with it and at
-the origin of this frame, is the regressor times the body's parameters in this frame. With a force
-sensor at the frame, these are the parameters of what is attached to it.
+Atkeson, An and Hollerbach (1986): see regressors.py. The force f on the body, expressed in a frame
+that moves with it and at the origin of this frame, is the regressor times the body's parameters in
+this frame. With a force sensor at the frame, these are the parameters of what is attached to it.
 """
 from __future__ import annotations
 
@@ -38,10 +37,7 @@ def store_row(r, start, x):
 
 @kernel
 def store_body_regressor(r, start, w, a):
-    """Store the derivatives of the force on a body with respect to its parameters.
-
-    w and a as for ``power_derivatives``.
-    """
+    """Store the derivatives of the force on a body; w and a as for ``power_derivatives``."""
     ly.clear(r.work, start, 60)
     turning, W, D = al.skew(a.angular), al.skew(w), al.skew(a.linear)
     square = al.product(W, W)

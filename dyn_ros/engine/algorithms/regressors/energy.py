@@ -7,8 +7,6 @@ position p and rotation R in the world, the energies of a body with mass m, firs
 rotational inertia I are
 
     T = m v.v / 2 + h . (v x w) + w . I w / 2,  U = -g . (m p + R h)
-
-Gautier, "Dynamic identification of robots with power model" (1997).
 """
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kinematic regressors: how errors in the placements of joints move a frame.
 
-Hollerbach, Khalil and Gautier, "Model identification", Springer Handbook of Robotics (2016). The
-placement of each joint in its parent, for zero coordinates, is multiplied by the exponential of a
-small motion, on the right. The motion of the frame is that motion, transformed to the frame.
+Hollerbach, Khalil and Gautier (2016). The placement of each joint in its parent, for zero
+coordinates, is multiplied by the exponential of a small motion, on the right. The motion of the
+frame is that motion, transformed to the frame.
 """
 from __future__ import annotations
 

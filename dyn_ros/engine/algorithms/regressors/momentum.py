@@ -2,14 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Regressors of the generalized momentum, which need no accelerations.
 
-The generalized momentum p = M v changes with the torques, gravity and the motion of the axes:
-
-    dp/dt = tau + C' v - g
-
-De Luca and Mattone, "Sensorless robot collision detection and hybrid force/motion control" (2005),
-for C with dM/dt = C + C'. A column s of the motion subspace of joint j, which moves with the
-velocity v_j, and a body with the momentum h that is carried by the joint contribute s . h to p and
-(v_j x s) . h + s . (weight) to C' v - g. The entries are the derivatives of these.
+Their entries are the derivatives of what a body and a joint that carries it contribute to p = M v
+and to C' v - g; see momentum_terms.py.
 """
 from __future__ import annotations
 

@@ -2,10 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Normal equations of the inertial parameters, summed over the states of a batch.
 
-The torque of velocity k is a row w of the regressor times the inertial parameters, plus features
-of its own times further parameters, such as those of friction. For each velocity, the normal
-equations are sums over the states of products of [w, features, torque] with itself; only those of
-bodies that the velocity moves differ from zero.
+For each velocity, they are sums over the states of products of [w, features, torque] with itself,
+with w a row of the torque regressor; only those of bodies that the velocity moves are not zero.
 
 A row of each state is computed in the lanes of ``LANES`` states. The tile of these states and as
 many columns is transposed, so that a vector holds columns of one state instead. Vectors of sums

@@ -4,9 +4,8 @@
 
 The equations of motion are linear in the parameters of each body: its mass m, first moment m c and
 rotational inertia I, about the origin of its joint's frame and expressed in it. Atkeson, An and
-Hollerbach, "Estimation of inertial parameters of manipulator loads and links" (1986). With the
-angular velocity w and acceleration dw of a body, and the acceleration d of its joint's origin
-relative to free fall, the force on the body is
+Hollerbach (1986). With the angular velocity w and acceleration dw of a body, and the acceleration d
+of its joint's origin relative to free fall, the force on the body is
 
     f = (m d + dw x m c + w x (w x m c),  m c x d + I dw + w x I w)
 
