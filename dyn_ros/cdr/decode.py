@@ -59,21 +59,6 @@ class Messages:
         return cls(i32, i32, i64, i64, np.zeros((0, 3), np.int32), i64, np.zeros(0), bad)
 
 
-class KnownLists:
-    """Lists of strings that `decode_message` recognizes, each with its kind and its number."""
-
-    def __init__(self) -> None:
-        self.strings = np.zeros(0, np.uint8)        # each behind its length, of eight bytes
-        self.lists = np.zeros((0, 4), np.int64)     # kind, size, where its strings are, number
-
-    def add_list(self, kind: int, number: int, strings: Sequence[bytes]) -> None:
-        """Add a list that is new."""
-        content = b"".join(len(string).to_bytes(8, "little") + string for string in strings)
-        row = np.array([[kind, len(strings), len(self.strings), number]], np.int64)
-        self.lists = np.concatenate([self.lists, row])
-        self.strings = np.concatenate([self.strings, np.frombuffer(content, np.uint8)])
-
-
 class Decoder:
     """Decodes messages, and numbers what they have in common, in the order in which it occurs."""
 
@@ -82,10 +67,12 @@ class Decoder:
         self.children: list[str] = []               # child frames of odometries
         self.topics: list[str] = []
         self.problems: dict[str, int] = {}          # what was not decoded or read, how many times
+        # what `decode_message` recognizes
+        self.strings = np.zeros(0, np.uint8)        # each behind its length, of eight bytes
+        self.lists = np.zeros((0, 4), np.int64)     # kind, size, where its strings are, number
         self._slots: dict[str, int] = {}
         self._layouts: dict[tuple[str, ...], int] = {}
         self._children: dict[str, int] = {}
-        self._known = KnownLists()
         self._latest = np.zeros(0, np.int64)
 
     def topic(self, name: str) -> int:
@@ -102,6 +89,10 @@ class Decoder:
             self._layouts[names] = len(self.layouts)
             self.layouts.append(names)
         return self._layouts[names]
+
+    def number_of(self, names: tuple[str, ...]) -> int | None:
+        """Return the number of a list of joint names, or None if it is new."""
+        return self._layouts.get(names)
 
     def child(self, frame: str) -> int:
         """Return the number, from -1 downward, of a child frame."""
@@ -130,20 +121,26 @@ class Decoder:
         state, head = np.zeros(STATE, np.int64), np.zeros(ROW, np.int64)
         call = compiled(DECODE)
         while True:
-            known = self._known
             if not call(content.ctypes.data, index.ctypes.data, len(index),
-                        known.strings.ctypes.data, known.lists.ctypes.data, len(known.lists),
+                        self.strings.ctypes.data, self.lists.ctypes.data, len(self.lists),
                         self._latest.ctypes.data, bad.ctypes.data, rows.ctypes.data,
                         numbers.ctypes.data, state.ctypes.data, head.ctypes.data):
                 break
-            self._add_list(content, index[state[0]], int(state[3]), head)
+            self._read_list(content, index[state[0]], int(state[3]), head)
         for code, reason in np.argwhere(bad).tolist():
             self.report(f"{self.topics[code // KIND_COUNT]}: {REASONS[reason]}",
                         int(bad[code, reason]))
         return _in_order(rows[:state[1]], numbers[:state[2]], int(bad.sum()))
 
-    def _add_list(self, content: NDArray[np.uint8], row: NDArray[np.int64], code: int,
-                  head: NDArray[np.int64]) -> None:
+    def add_list(self, kind: int, number: int, strings: Sequence[bytes]) -> None:
+        """Recognize a list from now on: 0, the names of a layout; 1, a child frame."""
+        content = b"".join(len(string).to_bytes(8, "little") + string for string in strings)
+        row = np.array([[kind, len(strings), len(self.strings), number]], np.int64)
+        self.lists = np.concatenate([self.lists, row])
+        self.strings = np.concatenate([self.strings, np.frombuffer(content, np.uint8)])
+
+    def _read_list(self, content: NDArray[np.uint8], row: NDArray[np.int64], code: int,
+                   head: NDArray[np.int64]) -> None:
         """Read the strings of a message and store them; their bounds have been checked."""
         position, count, width, big = (int(number) for number in head[4:8])
         origin = int(row[2]) + (4 if code & KIND_COUNT - 1 < 2 else 0)
@@ -152,7 +149,7 @@ class Decoder:
         kind = code & 1
         names = tuple(string.split(b"\0")[0].decode("utf-8", "replace") for string in strings)
         number = self.child(names[0]) if kind else self.layout(names)
-        self._known.add_list(kind, number, strings)
+        self.add_list(kind, number, strings)
 
 
 def _strings(content: NDArray[np.uint8], origin: int, position: int, count: int, width: int,

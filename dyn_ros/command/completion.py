@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from .errors import UsageError
+from .arguments import UsageError
 
 _FOLDERS = ("FOLDER",)
 _FILES = ("FILE", "RECORDING")

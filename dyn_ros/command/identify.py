@@ -13,24 +13,11 @@ from ..engine.model import Model
 from ..engine.model.urdf.text import encoding_of
 from ..engine.model.write import write_urdf
 from ..logs.formats import TABLES
-from .arguments import (
-    Commands,
-    UsageError,
-    add_recordings,
-    add_robot,
-    add_root_joint,
-    add_workers,
-    as_option,
-    count,
-    page,
-    positive,
-    read_robot,
-    report_lost_clusters,
-)
-from .robot import is_plain_file, robot_text
+from . import arguments
+from .arguments import Commands, UsageError, positive, read_robot, reported
 
 if TYPE_CHECKING:
-    from ..identification import Identification, Samples
+    from ..identification import Identification
 
 
 def add_identify(commands: Commands) -> None:
@@ -38,13 +25,13 @@ def add_identify(commands: Commands) -> None:
     text = "Estimate a robot's inertias and friction from recordings of its torques."
     command = commands.add_parser("identify", help=text, description=text)
     command.set_defaults(run=_identify)
-    add_robot(command)
-    add_recordings(command)
+    arguments.add_robot(command)
+    arguments.add_recordings(command)
     command.add_argument("-o", "--output", type=Path, metavar="FILE.urdf",
                          help="write the description with the identified parameters")
-    command.add_argument("--report", type=page, metavar="FILE.html",
+    command.add_argument("--report", type=arguments.page, metavar="FILE.html",
                          help="write a page with plots of the result")
-    add_root_joint(command)
+    arguments.add_root_joint(command)
     command.add_argument("--cutoff", type=positive, metavar="HZ",
                          help="of the filter of the positions (default: from their spectra)")
     command.add_argument("--no-friction", action="store_true",
@@ -57,15 +44,15 @@ def add_identify(commands: Commands) -> None:
     command.add_argument("--contact-dimension", type=int, choices=(3, 6), default=3,
                          help="what the frames of the columns in_contact.FRAME transmit: 3, a "
                               "force; 6, also a moment (default: 3)")
-    command.add_argument("--threads", type=count, default=1, metavar="N",
+    command.add_argument("--threads", type=arguments.count, default=1, metavar="N",
                          help="number of threads, if all samples fit in memory (default: 1)")
-    add_workers(command, "; with this or --scheduler, the recordings are processed in parts; "
-                         "otherwise only if they do not fit in memory (default: the cores)")
+    arguments.add_workers(
+        command, "; with this or --scheduler, the recordings are processed in parts; otherwise "
+                 "only if they do not fit in memory (default: the cores)")
 
 
 def _identify(options: argparse.Namespace) -> None:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import TimeElapsedColumn
 
     from . import tables
     model = read_robot(options, Model.from_urdf)
@@ -74,69 +61,47 @@ def _identify(options: argparse.Namespace) -> None:
             raise UsageError(f"{path}: there is no folder {str(path.parent)!r}; create it first")
     if options.report and not find_spec("plotly"):
         raise UsageError('reports require plotly: pip install "dyn_ros[identify]"')
-    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading", total=1.0)
-
-        def show(done: float, what: str) -> None:
-            bar.update(task, completed=done, description=what)
-
-        result = _identified(options, model, show)
-    _write(options, result)
+    with tables.progress("reading", TimeElapsedColumn(), total=1.0) as show, reported():
+        result = _identified(options, model,
+                             lambda done, what: show(completed=done, description=what))
+    with reported():
+        _write(options, result)
     tables.show_identification(result, options.report)
 
 
 def _identified(options: argparse.Namespace, model: Model,
                 show: Callable[[float, str], None]) -> Identification:
     from ..identification import Samples, identify
-    arguments: dict[str, Any] = dict(
+    settings: dict[str, Any] = dict(
         armature=not options.no_armature, friction=not options.no_friction,
-        stribeck=options.stribeck, contact_dimension=options.contact_dimension, progress=show)
+        stribeck=options.stribeck, contact_dimension=options.contact_dimension,
+        threads=options.threads, progress=show)
     wanted = options.workers is not None or options.scheduler is not None
-    try:
-        paths = [Path(each) for each in options.recordings]
-        if not wanted and all(path.suffix.lower() in TABLES for path in paths):
-            samples = [_table(path, model, options.cutoff) for path in paths]
-            return identify(model, Samples.concatenate(samples), threads=options.threads,
-                            **arguments)
-        from ..logs import identify as identify_recordings
-        report_lost_clusters(options)
-        return identify_recordings(
-            model, options.recordings, cutoff=options.cutoff, topics=options.topic or None,
-            odometry=options.odometry, since=options.since, until=options.until,
-            staleness=options.staleness, threads=options.threads, workers=options.workers,
-            scheduler=options.scheduler, **arguments)
-    except OSError as error:
-        raise UsageError(f"{error.filename}: {error.strerror}" if error.filename
-                         else error) from error
-    except (ImportError, ValueError) as error:
-        raise UsageError(as_option(str(error))) from error
+    paths = [Path(each) for each in options.recordings]
+    if not wanted and all(path.suffix.lower() in TABLES for path in paths):
+        samples = []
+        for path in paths:
+            with reported(path, always=True):
+                samples.append(Samples.from_table(model, path, cutoff=options.cutoff))
+        return identify(model, Samples.concatenate(samples), **settings)
+    from ..logs import identify as identify_recordings
+    arguments.report_lost_clusters(options)
+    return identify_recordings(
+        model, options.recordings, cutoff=options.cutoff, topics=options.topic or None,
+        odometry=options.odometry, since=options.since, until=options.until,
+        staleness=options.staleness, workers=options.workers, scheduler=options.scheduler,
+        **settings)
 
 
 def _write(options: argparse.Namespace, result: Identification) -> None:
-    try:
-        if options.output:
-            if is_plain_file(options):
-                result.write_urdf(options.robot, options.output)
-            else:
-                text = write_urdf(robot_text(options), result.identified)
-                options.output.write_bytes(text.encode(encoding_of(text.encode())))
-            print(f"wrote {options.output}")
-        if options.report:
-            from ..identification.report import write_report
-            write_report(result, options.report)
-            print(f"wrote {options.report}")
-    except OSError as error:
-        raise UsageError(f"{error.filename}: {error.strerror}") from error
-    except ImportError as error:
-        raise UsageError(error) from error
-
-
-def _table(path: Path, model: Model, cutoff: float | None) -> Samples:
-    from ..identification import Samples
-    try:
-        return Samples.from_table(model, path, cutoff=cutoff)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
-    except (ImportError, ValueError) as error:
-        raise UsageError(f"{path}: {error}") from error
+    if options.output:
+        if arguments.is_plain_file(options):
+            result.write_urdf(options.robot, options.output)
+        else:
+            text = write_urdf(arguments.robot_text(options), result.identified)
+            options.output.write_bytes(text.encode(encoding_of(text.encode())))
+        print(f"wrote {options.output}")
+    if options.report:
+        from ..identification.report import write_report
+        write_report(result, options.report)
+        print(f"wrote {options.report}")

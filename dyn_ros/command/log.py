@@ -19,19 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..engine.model import Model
 from ..logs.write.columns import QUANTITIES, REQUIREMENTS, known_quantities
-from .arguments import (
-    ROBOT,
-    Commands,
-    UsageError,
-    add_recordings,
-    add_root_joint,
-    add_workers,
-    as_option,
-    positive,
-    read_robot,
-    workers_of,
-)
-from .robot import robot_text
+from . import arguments
+from .arguments import Commands, UsageError, as_option, positive, read_robot, reported
 
 if TYPE_CHECKING:
     from ..logs.log import Log
@@ -45,10 +34,10 @@ def add_log(commands: Commands) -> None:
     text = "Compute torques, external efforts and more from recordings."
     command = commands.add_parser("log", help=text, description=text)
     command.set_defaults(run=_log)
-    add_recordings(command)
+    arguments.add_recordings(command)
     command.add_argument("--robot", type=Path, metavar="FILE",
-                         help=f"{ROBOT} (default: the one in each recording)")
-    add_root_joint(command)
+                         help=f"{arguments.ROBOT} (default: the one in each recording)")
+    arguments.add_root_joint(command)
     command.add_argument("--compute", nargs="+", action="extend", metavar="QUANTITY",
                          choices=QUANTITIES, default=[],
                          help=f"any of {', '.join(QUANTITIES)} (default: state)")
@@ -66,7 +55,7 @@ def add_log(commands: Commands) -> None:
                          help="write the columns of these joints only")
     command.add_argument("--rate", type=positive, metavar="HZ",
                          help="write at most so many states per second")
-    add_workers(command, " (default: one for each core)")
+    arguments.add_workers(command, " (default: one for each core)")
     for name, default, what in (
             ("cutoff", 10.0, "of the filter of the accelerations, for torque [Hz]"),
             ("gain", 100.0, "bandwidth of the observer, for residual and external [1/s]"),
@@ -110,12 +99,8 @@ def _terminable() -> Iterator[None]:
 
 
 def _log_to(options: argparse.Namespace, out: Path) -> int:
-    try:
+    with reported():
         log = _prepared(options, out)
-    except (ImportError, ValueError) as error:
-        raise UsageError(as_option(str(error))) from error
-    except OSError as error:
-        raise UsageError(f"{error.filename}: {error.strerror}") from error
     if not _run(options, log):
         return 130
     if options.plot is not None:
@@ -146,20 +131,18 @@ def _prepared(options: argparse.Namespace, out: Path) -> Log:
         since=options.since, until=options.until, staleness=options.staleness,
         root_joint=None if options.root_joint == "fixed" else options.root_joint,
         overlap=overlap(quantities, settings))
-    robot = None if model is None else _digest(robot_text(options))
+    robot = None
+    if model is not None:
+        robot = hashlib.sha256(arguments.robot_text(options).encode()).hexdigest()[:16]
     paths = discover(options.recordings)
     return Log(paths, request, write, out, described(request, write, robot), options.overwrite)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _run(options: argparse.Namespace, log: Log) -> bool:
     """Do the work; return whether it is finished."""
     from ..logs.log import NotWritten
     try:
-        workers = workers_of(options)
+        workers = arguments.workers_of(options)
         try:
             with _progress(log) as show:
                 log.run(workers, show)
@@ -181,8 +164,9 @@ def _run(options: argparse.Namespace, log: Log) -> bool:
 @contextmanager
 def _progress(log: Log) -> Iterator[Any]:
     """A bar on a terminal; elsewhere a line every ten seconds."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import TextColumn, TimeRemainingColumn
+
+    from . import tables
     began = time.monotonic()
     if not sys.stderr.isatty():
         printed = began
@@ -197,13 +181,11 @@ def _progress(log: Log) -> Iterator[Any]:
                       f"{left:.0f} s left", file=sys.stderr)
         yield show
         return
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(),
-               TextColumn("{task.percentage:>3.0f} %"), TextColumn("{task.fields[rate]}"),
+    columns = (TextColumn("{task.percentage:>3.0f} %"), TextColumn("{task.fields[rate]}"),
                TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=1.0, rate="")
-        yield lambda done, what: bar.update(
-            task, completed=done, description=Path(what).name,
+    with tables.progress("", *columns, total=1.0, rate="") as update:
+        yield lambda done, what: update(
+            completed=done, description=Path(what).name,
             rate=f"{log.messages / (time.monotonic() - began):,.0f} messages/s")
 
 
@@ -221,14 +203,10 @@ def _plot(options: argparse.Namespace, log: Log) -> None:
     files = {each.folder.path.name.removeprefix("recording="):
              sorted(each.folder.path.glob("part-*.parquet")) for each in log.recordings}
     files = {name: found for name, found in files.items() if found}
-    try:
-        if files:
+    if files:
+        with reported(options.plot):
             plot(files, options.plot)
-            print(f"wrote {options.plot}")
-    except (ImportError, ValueError) as error:
-        raise UsageError(error) from error
-    except OSError as error:
-        raise UsageError(f"{options.plot}: {error.strerror or error}") from error
+        print(f"wrote {options.plot}")
 
 
 def _show(log: Log, out: Path | None) -> None:

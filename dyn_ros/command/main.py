@@ -10,8 +10,8 @@ import io
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from .. import __version__
@@ -21,22 +21,10 @@ from ..engine.kernel.cache import cache_folder
 from ..engine.model import Model
 from ..engine.model.model import RootJoint
 from ..engine.model.urdf import read_urdf
-from . import ctrl_c
-from .arguments import (
-    Commands,
-    UsageError,
-    add_formats,
-    add_robot,
-    add_root_joint,
-    folder,
-    page,
-    port,
-    positive,
-    read_robot,
-)
+from . import arguments, ctrl_c
+from .arguments import Commands, UsageError, folder, page, positive, read_robot, reported
 from .identify import add_identify
 from .log import add_log
-from .robot import ROBOT, mesh_folders, robot_name, robot_text, split_arguments
 from .view import add_view
 
 _POOR = 1000.0      # condition number of a motion
@@ -56,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     `argv` is without the program's name; by default, that of the process. The arguments that
     ``ros2 run`` and launch append after ``--ros-args`` are ignored.
     """
-    own, xacro = split_arguments(_own_arguments(sys.argv[1:] if argv is None else argv))
+    own, xacro = arguments.split_arguments(_own_arguments(sys.argv[1:] if argv is None else argv))
     parser = _parser()
     options = parser.parse_args(own, argparse.Namespace(xacro=xacro))
     if xacro and not (getattr(options, "robot", None) or getattr(options, "file", None)):
@@ -136,15 +124,16 @@ def _add_demo(commands: Commands) -> None:
     command = commands.add_parser("demo", help=text, description=text)
     command.set_defaults(run=_demo)
     command.add_argument("--robot", type=Path, metavar="FILE",
-                         help=f"another robot: {ROBOT} (default: arm7, part of this package)")
-    add_root_joint(command)
+                         help=f"another robot: {arguments.ROBOT} (default: arm7, part of this "
+                              "package)")
+    arguments.add_root_joint(command)
     command.add_argument("--rate", type=positive, default=500.0, metavar="HZ",
                          help="joint states per second (default: 500)")
     command.add_argument("--duration", type=positive, metavar="SECONDS",
                          help="stop after this time (default: run until Ctrl-C)")
     command.add_argument("--snapshot", type=Path, metavar="FILE.svg",
                          help="save the last table as an image")
-    command.add_argument("--port", type=port, default=8080,
+    command.add_argument("--port", type=arguments.port, default=8080,
                          help="port of the page with the robot; if it is in use, the next free "
                               "one (default: 8080)")
     command.add_argument("--no-browser", action="store_true", help="show only the table, no page")
@@ -152,17 +141,17 @@ def _add_demo(commands: Commands) -> None:
 
 def _demo(options: argparse.Namespace) -> None:
     from ..demo.run import ARM, DemoError, run
-    arguments = (options.root_joint, options.rate, options.duration, options.snapshot,
-                 not options.no_browser, options.port)
+    settings = (options.root_joint, options.rate, options.duration, options.snapshot,
+                not options.no_browser, options.port)
     robot = options.robot or ARM
     try:
         if robot.suffix != ".xacro" and robot != Path("-"):
-            return run(robot, *arguments)
+            return run(robot, *settings)
         read_robot(options, read_urdf)
         with tempfile.TemporaryDirectory(prefix="dyn_ros-demo-") as folder:    # for its processes
             expanded = Path(folder, "robot.urdf")
-            expanded.write_text(robot_text(options), encoding="utf-8")
-            return run(expanded, *arguments, mesh_folders=mesh_folders(options))
+            expanded.write_text(arguments.robot_text(options), encoding="utf-8")
+            return run(expanded, *settings, mesh_folders=arguments.mesh_folders(options))
     except DemoError as error:
         raise UsageError(error) from error
 
@@ -171,9 +160,9 @@ def _add_info(commands: Commands) -> None:
     text = "Show a robot's joints, masses and limits, and warnings about its description."
     command = commands.add_parser("info", help=text, description=text)
     command.set_defaults(run=_info)
-    add_robot(command)
-    add_root_joint(command)
-    add_formats(command)
+    arguments.add_robot(command)
+    arguments.add_root_joint(command)
+    arguments.add_formats(command)
 
 
 def _info(options: argparse.Namespace) -> None:
@@ -185,9 +174,9 @@ def _add_torque(commands: Commands) -> None:
     text = "Show the torques of a robot in a state: gravity, nonlinear effects, inverse dynamics."
     command = commands.add_parser("torque", help=text, description=text)
     command.set_defaults(run=_torque)
-    add_robot(command)
-    add_root_joint(command)
-    add_formats(command)
+    arguments.add_robot(command)
+    arguments.add_root_joint(command)
+    arguments.add_formats(command)
     for name, what in (("q", "positions [rad, m] (default: neutral)"),
                        ("v", "velocities [rad/s, m/s] (default: 0)"),
                        ("a", "accelerations [rad/s2, m/s2] (default: 0)")):
@@ -201,11 +190,9 @@ def _add_torque(commands: Commands) -> None:
 def _torque(options: argparse.Namespace) -> None:
     from . import tables
     model = read_robot(options, Model.from_urdf)
-    try:
+    with reported():
         model.gravity = options.gravity
         tables.show_torques(model, options.q, options.v, options.a, options.format)
-    except ValueError as error:
-        raise UsageError(error) from error
 
 
 def _add_check(commands: Commands) -> None:
@@ -213,59 +200,41 @@ def _add_check(commands: Commands) -> None:
             "implausible.")
     command = commands.add_parser("check", help=text, description=text)
     command.set_defaults(run=_check)
-    add_robot(command)
-    add_root_joint(command)
+    arguments.add_robot(command)
+    arguments.add_root_joint(command)
     command.add_argument("--mesh-path", type=folder, action="append", default=[], metavar="FOLDER",
                          help="folder with packages that contain meshes, in addition to sourced "
                               "workspaces and to the folders above the robot's file; repeatable")
-    add_formats(command)
+    arguments.add_formats(command)
     command.add_argument("--picture", type=page, metavar="FILE.html",
                          help="save a picture of the links' shapes and inertias, those with "
                               "findings in red")
 
 
 def _check(options: argparse.Namespace) -> int:
+    from rich.progress import MofNCompleteColumn
+
     from . import tables
-    folders = [*options.mesh_path, *mesh_folders(options)]
+    folders = [*options.mesh_path, *arguments.mesh_folders(options)]
 
     def read(xml: str, root_joint: RootJoint) -> Examination:
-        with _progress() as show:
-            return examine_urdf(xml, root_joint, folders, show)
+        with tables.progress("meshes", MofNCompleteColumn()) as show:
+            return examine_urdf(xml, root_joint, folders, lambda done, total, name: show(
+                completed=done, total=total, description=name))
 
     examined = read_robot(options, read)
     if options.picture is not None:
-        _save_picture(options, examined)
+        with reported(options.picture):
+            from ..viewer.scene.inertia_picture import save_picture
+            save_picture(examined, options.picture, Path(arguments.robot_name(options)).stem)
     return 1 if tables.show_findings(examined.findings, examined.unseen, options.format) else 0
-
-
-def _save_picture(options: argparse.Namespace, examined: Examination) -> None:
-    from ..viewer.scene.inertia_picture import save_picture
-    try:
-        save_picture(examined, options.picture, Path(robot_name(options)).stem)
-    except ImportError as error:
-        raise UsageError(error) from error
-    except OSError as error:
-        raise UsageError(f"{options.picture}: {error.strerror}") from error
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int, str], None]]:
-    """Show on a terminal how many meshes have been read, until the block ends."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    with Progress(TextColumn("{task.description}", markup=False), BarColumn(),
-                  MofNCompleteColumn(), console=Console(stderr=True), transient=True,
-                  disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task("meshes", total=None)
-        yield lambda done, total, name: bar.update(task, completed=done, total=total,
-                                                   description=name)
 
 
 def _add_excite(commands: Commands) -> None:
     text = "Compute a motion whose recording determines a robot's parameters well."
     command = commands.add_parser("excite", help=text, description=text)
     command.set_defaults(run=_excite, root_joint="fixed")
-    add_robot(command)
+    arguments.add_robot(command)
     command.add_argument("-o", "--output", type=Path, required=True, metavar="FILE",
                          help="trajectory to write: .yaml or .json, a "
                               "trajectory_msgs/JointTrajectory; or .csv")
@@ -281,28 +250,18 @@ def _add_excite(commands: Commands) -> None:
 
 
 def _excite(options: argparse.Namespace) -> None:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import MofNCompleteColumn
 
     from ..identification import excite
     from ..identification.excitation import suffix
+    from . import tables
     model = read_robot(options, Model.from_urdf)
-    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-                  console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("searching", total=None)
-
-        def show(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
-        try:
-            suffix(options.output)
-            found = excite(model, duration=options.duration, period=options.period,
-                           margin=options.margin, seed=options.seed, progress=show)
-            found.write(options.output, options.rate)
-        except ValueError as error:
-            raise UsageError(error) from error
-        except OSError as error:
-            raise UsageError(f"{options.output}: {error.strerror}") from error
+    with tables.progress("searching", MofNCompleteColumn()) as show, reported(options.output):
+        suffix(options.output)
+        found = excite(model, duration=options.duration, period=options.period,
+                       margin=options.margin, seed=options.seed,
+                       progress=lambda done, total: show(completed=done, total=total))
+        found.write(options.output, options.rate)
     print(f"wrote {options.output}: {found.time[-1]:g} s, condition number {found.condition:.3g}. "
           "Look at the motion before you run it: collisions are not checked.")
     if found.condition > _POOR:
@@ -322,18 +281,13 @@ def _precompile(options: argparse.Namespace) -> None:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     from ..logs.kernels import KERNELS
-    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()) as bar:
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+    with Progress(*columns) as bar, reported():
         task = bar.add_task("checking the cache", total=None)
-
-        def show(done: int, total: int, name: str) -> None:
-            bar.update(task, completed=done, total=total, description=name or "done")
-
-        try:
-            compiled = algorithms.precompile(
-                options.algorithms or None, progress=show,
-                more=() if options.algorithms else KERNELS, load=False)
-        except ValueError as error:
-            raise UsageError(error) from error
+        compiled = algorithms.precompile(
+            options.algorithms or None, more=() if options.algorithms else KERNELS, load=False,
+            progress=lambda done, total, name: bar.update(
+                task, completed=done, total=total, description=name or "done"))
     state = f"compiled: {len(compiled)}" if compiled else "everything is already compiled"
     print(f"{state}; cache: {cache_folder()}")
 

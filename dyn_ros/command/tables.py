@@ -7,10 +7,12 @@ infinite numbers and NaN, which JSON does not have, are null there, and inf and 
 then go to stderr.
 """
 import csv
+import functools
 import json
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -31,6 +33,8 @@ Format: TypeAlias = Literal["table", "json", "csv"]
 _MOST = 5           # parameters that are not determined, of those that are listed
 
 if TYPE_CHECKING:
+    from rich.progress import ProgressColumn
+
     from ..identification import Identification
 
 
@@ -243,6 +247,17 @@ def _plain(value: Any) -> Any:
 def counted(count: int, what: str) -> str:
     """Return a number of things, such as "2 findings"."""
     return f"{count or 'no'} {what}{'' if count == 1 else 's'}"
+
+
+@contextmanager
+def progress(what: str, *columns: "ProgressColumn", total: float | None = None,
+             **fields: Any) -> Iterator[Callable[..., None]]:
+    """Show a bar on a terminal until the block ends; yield what updates it."""
+    from rich.progress import BarColumn, Progress, TextColumn
+    with Progress(TextColumn("{task.description}", markup=False), BarColumn(), *columns,
+                  console=Console(stderr=True), transient=True,
+                  disable=not sys.stderr.isatty()) as bar:
+        yield functools.partial(bar.update, bar.add_task(what, total=total, **fields))
 
 
 def terminal() -> Console:

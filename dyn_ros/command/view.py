@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 from ..engine.model.model import RootJoint
 from ..engine.model.urdf import read_urdf
 from ..logs.formats import LISTED, suffix_of
-from .arguments import ROBOT, Commands, UsageError, as_option, folder, port, read_robot
-from .robot import mesh_folders, robot_text
+from . import arguments
+from .arguments import ROBOT, Commands, UsageError, folder, mesh_folders, read_robot, reported
 
 if TYPE_CHECKING:
     from ..viewer.actor import Actor, Settings
@@ -63,7 +63,7 @@ def add_view(commands: Commands) -> None:
     command.add_argument("--host", default="127.0.0.1",
                          help="address to serve the page on (default: 127.0.0.1, this machine "
                               "only; 0.0.0.0: anyone who can reach this machine sees it)")
-    command.add_argument("--port", type=port, default=8080,
+    command.add_argument("--port", type=arguments.port, default=8080,
                          help="port of the page; if it is in use, the next free one (default: "
                               "8080)")
     command.add_argument("--allow-host", action="append", default=[], metavar="HOST",
@@ -107,7 +107,7 @@ def _view_robot(options: argparse.Namespace) -> None:
         print(f"{options.file}: {warning}", file=sys.stderr)
     robot = LocalRobot(model)
     settings = _settings(options, mesh_folders(options), CURVES, is_live=True)
-    _serve(options, robot, settings, robot_text(options), robot)
+    _serve(options, robot, settings, arguments.robot_text(options), robot)
 
 
 # --- a recording
@@ -115,13 +115,9 @@ def _view_robot(options: argparse.Namespace) -> None:
 def _view_recording(options: argparse.Namespace) -> None:
     from ..viewer.replay import CURVES, Replay, open_recording
     xml = None if options.robot is None else read_robot(options, _checked)
-    try:
+    with reported(options.file):
         recording = open_recording(options.file, xml, options.root_joint, tuple(options.topic),
                                    options.odometry)
-    except (ImportError, ValueError) as error:
-        raise UsageError(as_option(str(error))) from error
-    except OSError as error:
-        raise UsageError(f"{error.filename or options.file}: {error.strerror}") from error
     replay = Replay(recording)
     folders = [*options.file.absolute().parents]
     if xml is not None:

@@ -4,36 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..engine.kernel.types import Array
+from ..cdr.decode import Decoder, Messages
 from ..engine.model.model import Model
 from . import joint_states as rules
 from . import kernel
 from . import memory as mem
-from .collector import Base, Collector, Joints, Names
+from .collector import Base, Collector, Joints
 from .joint_states import Rejected
-from .states import Integers, Note, States
-
-
-class Messages(Protocol):
-    """Decoded messages, in order of the time when they were recorded."""
-
-    @property
-    def layout(self) -> NDArray[np.int32]: ...
-    @property
-    def log_time(self) -> Integers: ...
-    @property
-    def stamp(self) -> Integers: ...
-    @property
-    def counts(self) -> NDArray[np.int32]: ...
-    @property
-    def start(self) -> Integers: ...
-    @property
-    def numbers(self) -> Array: ...
+from .states import Note, States
 
 
 class BlockCollector(Collector):
@@ -71,7 +52,7 @@ class BlockCollector(Collector):
         """Number of velocities and efforts of a state."""
         return len(self._arrays.v)
 
-    def push(self, messages: Messages, decoder: Names, notes: bool = True) -> States:
+    def push(self, messages: Messages, decoder: Decoder, notes: bool = True) -> States:
         """Process the next messages, in order of log time; return the states that they completed.
 
         `decoder` has the names they refer to; they may have become more since the last call.
@@ -99,7 +80,6 @@ class BlockCollector(Collector):
         arrays.numbers = np.ascontiguousarray(messages.numbers, float)
         for name, array in states._asdict().items():
             setattr(arrays, f"out_{name}", array)
-        assert self._decoder is not None
         arrays.foreign = np.array([self._is_foreign(child) for child in self._decoder.children],
                                   np.int64)
         self._scalars[[mem.MESSAGE, mem.END, mem.STATES]] = 0, len(arrays.layout), 0

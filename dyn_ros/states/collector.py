@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
+from ..cdr.decode import Decoder
 from ..engine.call.algorithm import compiled
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
@@ -18,15 +19,7 @@ from .joint_states import NEVER, Rejected
 from .states import Integers
 
 Base = tuple[Sequence[float], Sequence[float]]
-
-
-class Names(Protocol):
-    """The lists of joint names and the child frames that messages refer to by number."""
-
-    @property
-    def layouts(self) -> Sequence[tuple[str, ...]]: ...
-    @property
-    def children(self) -> Sequence[str]: ...
+Layout = tuple[int, Integers]       # the part, and the entries (count, 4); see `memory`
 
 
 class Joints(NamedTuple):
@@ -53,14 +46,6 @@ class Joints(NamedTuple):
                    next(frame.name for frame in model.tree.frames if frame.kind == "body"))
 
 
-class Layout(NamedTuple):
-    """What the compiled rules need of a list of names; see `memory`."""
-
-    part: int
-    size: int
-    entries: Integers           # (count, 4)
-
-
 class Collector:
     """Combines the latest positions and velocities of all joints into states.
 
@@ -85,9 +70,9 @@ class Collector:
         self.needs_odometry = joints.base is not None and base is None
         self.names = joints.names if joints.base is None else joints.names[1:]
         self._slots = {name: slot for slot, name in enumerate(joints.names) if name in self.names}
-        self._layouts: dict[tuple[str, ...], Layout] = {}
+        self._layouts: dict[tuple[str, ...], Layout] = {}       # of lists of names
         self._part_of: dict[tuple[int, ...], int] = {}
-        self._decoder: Names | None = None
+        self._decoder = Decoder()
         self._arrays = mem.Arrays(
             layouts=mem.TABLE, entries=mem.TABLE, parts=np.zeros((0, 5), np.int64),
             slots=np.repeat(np.arange(len(joints.names)), joints.nvs),
@@ -135,7 +120,6 @@ class Collector:
 
     def _run(self) -> int:
         """Process the messages of the block; return the outcome of the last."""
-        assert self._decoder is not None
         call = compiled(kernel.COLLECT)
         while (outcome := int(call(b"", self._address, NEVER))) == kernel.NEW_NAMES:
             layout = int(self._arrays.layout[self._scalars[mem.MESSAGE]])
@@ -144,10 +128,11 @@ class Collector:
 
     def _text(self, reason: int) -> str:
         """What was wrong with the first message of the block that was rejected for a reason."""
-        assert self._decoder is not None
         _, where, detail = map(int, self._arrays.faults[reason])
-        if reason in (kernel.LATE, kernel.JUMP):
-            return (rules.late if reason == kernel.LATE else rules.jumped_back)(detail)
+        if reason == kernel.LATE:
+            return f"its stamp is {detail * 1e-9:g} s older than the last one of these joints"
+        if reason == kernel.JUMP:
+            return f"stamps jumped back by {detail * 1e-9:g} s; discarding the collected state"
         layout, start = int(self._arrays.layout[where]), int(self._arrays.start[where])
         numbers = self._arrays.numbers[start:]
         try:
@@ -182,17 +167,17 @@ class Collector:
 
     def _describe(self, number: int, names: tuple[str, ...]) -> None:
         """Describe a layout to the compiled rules."""
-        layout, arrays = self._layouts.get(names) or self._new_layout(names), self._arrays
-        arrays.layouts[number] = (layout.part, layout.size, len(arrays.entries),
-                                  len(layout.entries))
-        arrays.entries = np.concatenate([arrays.entries, layout.entries])
+        part, entries = self._layouts.get(names) or self._new_layout(names)
+        arrays = self._arrays
+        arrays.layouts[number] = part, len(names), len(arrays.entries), len(entries)
+        arrays.entries = np.concatenate([arrays.entries, entries])
         self._link()
 
     def _new_layout(self, names: tuple[str, ...]) -> Layout:
         if not names:
-            return Layout(mem.NO_NAMES, 0, mem.TABLE)
+            return mem.NO_NAMES, mem.TABLE
         if len(set(names)) < len(names):
-            return Layout(mem.DUPLICATE, len(names), mem.TABLE)
+            return mem.DUPLICATE, mem.TABLE
         if len(self._layouts) >= rules.MAX_LAYOUTS:
             self._forget()
         self._take_unknown([name for name in names if name not in self._slots
@@ -202,8 +187,8 @@ class Collector:
         entries = np.array([(i, slot, idx_q[slot], idx_v[slot]) for i, slot in used],
                            np.int64).reshape(-1, 4)
         part = self._part([slot for _, slot in used]) if used else mem.IGNORED
-        layout = self._layouts[names] = Layout(part, len(names), entries)
-        return layout
+        self._layouts[names] = part, entries
+        return part, entries
 
     def _take_unknown(self, names: list[str]) -> None:
         """Process the names in a new list that are not joints of the model."""

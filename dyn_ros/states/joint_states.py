@@ -64,11 +64,7 @@ def check_lengths(names: Sequence[str], position: Numbers, velocity: Numbers,
     if not names:
         raise Rejected("no joint names")
     check_names(names)
-    check_sizes(len(names), position, velocity, effort)
-
-
-def check_sizes(size: int, position: Numbers, velocity: Numbers, effort: Numbers) -> None:
-    """Raise `Rejected` unless there are as many numbers as names; no velocities or efforts do."""
+    size = len(names)
     if len(position) != size or len(velocity) not in (0, size) or len(effort) not in (0, size):
         raise Rejected(
             f"{size} names, but {len(position)} positions, {len(velocity)} velocities and "
@@ -151,13 +147,3 @@ def check_child_frame(child: str, root_link: str) -> None:
     if child and child != root_link and not child.endswith("/" + root_link):
         raise Rejected(f"child_frame_id is '{child}', expected the root link '{root_link}', whose "
                        "pose and twist are needed")
-
-
-def late(behind: int) -> str:
-    """Why a message is rejected whose stamp is this much older than the last one [ns]."""
-    return f"its stamp is {behind * 1e-9:g} s older than the last one of these joints"
-
-
-def jumped_back(behind: int) -> str:
-    """The notice of a stamp that is much older than the last one [ns]."""
-    return f"stamps jumped back by {behind * 1e-9:g} s; discarding the collected state"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
+from ..cdr.decode import Decoder
 from ..engine.call.algorithm import compiled
 from ..engine.model.model import Model
 from . import joint_states as rules
@@ -16,7 +17,6 @@ from .collector import Base, Collector, Joints
 from .joint_states import NEVER, Numbers, Rejected
 from .kernel import DUE, UNREAD
 from .memory import KNOWS_ACCELERATION, KNOWS_EFFORT, KNOWS_VELOCITY, NEWEST
-from .names import KnownNames
 from .states import State
 
 
@@ -56,13 +56,14 @@ class MessageCollector(Collector):
         self._make_room(32)
 
     def _clear_names(self) -> None:
-        self._known = self._decoder = KnownNames()
+        self._decoder = Decoder()
+        self._decoder.child("")         # that of all odometries; it is checked before
         self._arrays.layouts = self._arrays.entries = mem.TABLE
         self._link()
 
     def _link(self) -> None:
-        self._arrays.known, self._arrays.lists = self._known.strings, self._known.lists
-        self._scalars[mem.LISTS] = len(self._known.lists)
+        self._arrays.known, self._arrays.lists = self._decoder.strings, self._decoder.lists
+        self._scalars[mem.LISTS] = len(self._decoder.lists)
         super()._link()
 
     def _make_room(self, count: int) -> None:
@@ -194,11 +195,13 @@ class MessageCollector(Collector):
         slightly older than the last one.
         """
         names = tuple(names)
-        layout = self._known.get(names)
+        layout = self._decoder.number_of(names)
         if layout is None:
-            if len(self._known.layouts) >= rules.MAX_LAYOUTS:
+            if len(self._decoder.layouts) >= rules.MAX_LAYOUTS:
                 self._clear_names()
-            layout = self._known.add(names)
+            layout = self._decoder.layout(names)
+            self._decoder.add_list(0, layout, [name.encode("utf-8", "surrogatepass")
+                                               for name in names])
             self._grow(layout + 1)
             self._link()
         return self._take(layout, stamp, position, velocity, effort)

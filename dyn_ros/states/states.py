@@ -55,8 +55,7 @@ class States(NamedTuple):
 
     def take(self, rows: slice | NDArray[np.intp] | NDArray[np.bool_]) -> States:
         """Return some of the states; a slice returns views."""
-        return States(self.log_time[rows], self.stamp[rows], self.q[rows], self.v[rows],
-                      self.tau[rows], self.behind[rows])
+        return States._make(array[rows] for array in self)
 
     @classmethod
     def concatenate(cls, parts: Sequence[States], nq: int, nv: int) -> States:

@@ -367,7 +367,7 @@ def test_bytes_of_names_that_never_repeat_are_forgotten(arm):
     collector = Bytes(arm, 0.5)
     for i in range(3 * MAX_LAYOUTS):
         assert feed(collector, [*arm.joint_names, f"other{i}"], 1.0 + i)
-        assert len(collector._known.layouts) <= MAX_LAYOUTS
+        assert len(collector._decoder.layouts) <= MAX_LAYOUTS
 
 
 def test_bytes_without_a_stamp_get_the_time_of_reception(arm):
