@@ -40,11 +40,6 @@ class Solid(NamedTuple):
         """Rotational inertia about the center of mass [kg m2], (3, 3)."""
         return mass * (np.trace(self.covariance) * np.eye(3) - self.covariance)
 
-    @property
-    def axes(self) -> Array:
-        """Principal axes, the columns of a (3, 3) ndarray."""
-        return np.linalg.eigh(self.covariance)[1]
-
 
 def union(solids: Sequence[Solid]) -> Solid:
     """Combine solids, at least one of which has a volume; overlaps count twice."""
@@ -131,11 +126,6 @@ class Hull:
         self.triangles = triangles.reshape(-1, 3)
         self.triangles[inward] = self.triangles[inward][:, ::-1]
         self.points = self.points[corners]
-
-    def interval(self, direction: Array) -> tuple[float, float]:
-        """The least and the largest ``direction @ point`` of its points."""
-        along = self.points @ direction
-        return float(along.min()), float(along.max())
 
     def distance(self, point: Array) -> float:
         """Distance of a point from the hull [m]; 0 inside.

@@ -118,7 +118,7 @@ def link_findings(name: str, inertia: LinkInertia | None, extents: LinkExtents,
         yield from _inertia_findings(where, inertia, extents)
     if extents.allowed is not None:
         yield from _com_findings(where, inertia, extents.allowed)
-        yield from _density_findings(where, inertia, extents)
+        yield from _density_findings(where, inertia, extents.allowed, extents.own)
 
 
 def _unit_finding(where: str, radius: float, size: float) -> Finding:
@@ -179,7 +179,7 @@ def _inertia_findings(where: str, inertia: LinkInertia, extents: LinkExtents) ->
                           "center)", "is <inertia> in kg m2, and <mass> in kg?", "mass-spread",
                           {"spread": gyration}, {"spread": [TINY, HUGE]})
         return
-    yield from _spread_findings(where, inertia, extents)
+    yield from _spread_findings(where, inertia, extents.allowed, extents.own)
     if extents.own is None:
         return
     of_solid = math.sqrt(np.trace(extents.own.solid.covariance))
@@ -191,21 +191,20 @@ def _inertia_findings(where: str, inertia: LinkInertia, extents: LinkExtents) ->
                       {"spread": [SMALLEST_PART * of_solid, None]})
 
 
-def _spread_findings(where: str, inertia: LinkInertia, extents: LinkExtents) -> Iterator[Finding]:
+def _spread_findings(where: str, inertia: LinkInertia, allowed: Extent, own: Extent | None
+                     ) -> Iterator[Finding]:
     """Compare the second moments of mass with what the hull of the shapes allows.
 
     Mass on an interval [a, b] whose mean is c has a variance of at most (b - c) (c - a): that of
     two point masses at its ends. The interval is that of the hull, with its margin, along the
     principal axes of the inertia and those of the shapes.
     """
-    allowed, covariance = extents.allowed, inertia.covariance()
-    if allowed is None:
-        return
+    covariance = inertia.covariance()
     margin = MARGIN * allowed.hull.radius
     worst, excess = 1.0, None
-    for axis in (*np.linalg.eigh(covariance)[1].T, *allowed.solid.axes.T):
-        low, high = allowed.hull.interval(axis)
-        low, high, mean = low - margin, high + margin, float(axis @ inertia.com)
+    for axis in (*np.linalg.eigh(covariance)[1].T, *np.linalg.eigh(allowed.solid.covariance)[1].T):
+        along, mean = allowed.hull.points @ axis, float(axis @ inertia.com)
+        low, high = float(along.min()) - margin, float(along.max()) + margin
         limit = (high - mean) * (mean - low)
         if limit <= 0.0:                # the center of mass is outside, which is another finding
             limit = 0.25 * (high - low) ** 2
@@ -218,7 +217,7 @@ def _spread_findings(where: str, inertia: LinkInertia, extents: LinkExtents) -> 
                       f"distance from its center of mass); mass in its shapes spreads over at most "
                       f"{most:.3g} m", _joined(
                           "is <inertia> in kg m2, about the center of mass, and do the shapes show "
-                          "the whole link?", _solid_advice(inertia, extents.own)),
+                          "the whole link?", _solid_advice(inertia, own)),
                       "mass-spread", {"spread": spread, "direction": axis.tolist()},
                       {"spread": [0.0, most]})
 
@@ -242,23 +241,20 @@ def _com_findings(where: str, inertia: LinkInertia, allowed: Extent) -> Iterator
     outside = allowed.hull.distance(inertia.com)
     if outside <= MARGIN * allowed.hull.radius:
         return
-    rpy = inertia.rpy
     xyz = " ".join(_number(round(float(x), 6)) for x in allowed.solid.com)
     yield Finding(where, f"has its center of mass {outside:.3g} m outside its shapes",
                   "<origin> of <inertial> is expressed in the link's frame, in m; the center of "
-                  f'its shapes: <origin xyz="{xyz}" rpy="{rpy}"/>', "com-outside",
+                  f'its shapes: <origin xyz="{xyz}" rpy="{inertia.rpy}"/>', "com-outside",
                   {"distance": outside, "com": inertia.com.tolist()},
                   {"distance": [0.0, MARGIN * allowed.hull.radius]})
 
 
-def _density_findings(where: str, inertia: LinkInertia,
-                      extents: LinkExtents) -> Iterator[Finding]:
+def _density_findings(where: str, inertia: LinkInertia, allowed: Extent, own: Extent | None
+                      ) -> Iterator[Finding]:
     """Compare with the largest volume that mass can be in, and the least that it has to fill."""
-    volumes = []
-    if extents.allowed is not None:
-        volumes.append((extents.allowed.largest, 0.0, DENSEST))
-    if extents.own is not None:
-        volumes.append((extents.own.solid.volume, LIGHTEST, math.inf))
+    volumes = [(allowed.largest, 0.0, DENSEST)]
+    if own is not None:
+        volumes.append((own.solid.volume, LIGHTEST, math.inf))
     for volume, low, high in volumes:
         density = inertia.mass / float(volume)
         if low <= density <= high:

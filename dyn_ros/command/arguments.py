@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import logging
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -164,6 +165,48 @@ def _reason(options: argparse.Namespace, xacro: Any, error: Exception) -> str:
     return f"{robot_name(options)}: xacro: {text}{where}"
 
 
+# --- types of arguments
+
+def _type(convert: Callable[[str], Read], accepts: Callable[[str], bool], fault: str
+          ) -> Callable[[str], Read]:
+    """A type of arguments; the fault is what is said about a text that is not accepted."""
+    def converted(text: str) -> Read:
+        if not accepts(text):
+            raise argparse.ArgumentTypeError(f"{text!r}{fault}")
+        return convert(text)
+    return converted
+
+
+port = _type(int, lambda text: text.isdecimal() and int(text) < 65536,
+             " is not a port: a number from 0 to 65535")
+count = _type(int, lambda text: text.isdecimal() and int(text) > 0,
+              " is not a whole number of at least 1")
+folder = _type(Path, os.path.isdir, " is not a folder")
+page = _type(Path, lambda text: Path(text).suffix.lower() in (".html", ".htm"),
+             ": expected a file that ends with .html")
+
+
+def _moment(text: str) -> str:
+    """Check a moment, for argparse."""
+    from ..logs.run.plan import moment
+    try:
+        moment(text, 0)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error).removeprefix("time: ")) from None
+    return text
+
+
+def positive(text: str) -> float:
+    """Convert a positive number, for argparse."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
+    return value
+
+
 # --- other arguments
 
 def add_formats(command: argparse.ArgumentParser) -> None:
@@ -216,54 +259,3 @@ def report_lost_clusters(options: argparse.Namespace) -> None:
         importlib.import_module("distributed")      # sets the levels
         for name in ("distributed", "distributed.client"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
-
-
-# --- types of arguments
-
-def port(text: str) -> int:
-    """Convert a port number, for argparse."""
-    if not (text.isdecimal() and int(text) < 65536):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number from 0 to 65535")
-    return int(text)
-
-
-def page(text: str) -> Path:
-    """Convert the name of an HTML file, for argparse."""
-    if Path(text).suffix.lower() not in (".html", ".htm"):
-        raise argparse.ArgumentTypeError(f"{text!r}: expected a file that ends with .html")
-    return Path(text)
-
-
-def folder(text: str) -> Path:
-    """Convert the name of a folder that exists, for argparse."""
-    if not Path(text).is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a folder")
-    return Path(text)
-
-
-def _moment(text: str) -> str:
-    """Check a moment, for argparse."""
-    from ..logs.run.plan import moment
-    try:
-        moment(text, 0)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error).removeprefix("time: ")) from None
-    return text
-
-
-def count(text: str) -> int:
-    """Convert a number of at least 1, for argparse."""
-    if not (text.isdecimal() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)
-
-
-def positive(text: str) -> float:
-    """Convert a positive number, for argparse."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
-    return value

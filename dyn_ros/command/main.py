@@ -10,7 +10,7 @@ import io
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -302,5 +302,22 @@ def _add_completion(commands: Commands, parser: argparse.ArgumentParser) -> None
 
 
 def _completion(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
-    from .completion import script
-    print(script(parser, options.shell))
+    try:
+        import shtab
+    except ImportError as error:
+        raise UsageError('completion requires shtab: pip install "dyn_ros[completion]"') from error
+    completed = {"FILE": shtab.FILE, "RECORDING": shtab.FILE, "FOLDER": shtab.DIRECTORY}
+    for action in _actions(parser):
+        name = str(action.metavar or "").partition(".")[0]
+        if name in completed:
+            action.complete = completed[name]       # type: ignore[attr-defined]
+    print(shtab.complete(parser, options.shell))
+
+
+def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """Yield the arguments of a command and of its commands."""
+    for action in parser._actions:
+        yield action
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                yield from _actions(command)

@@ -10,7 +10,7 @@ import webbrowser
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ..engine.model.model import RootJoint
 from ..engine.model.urdf import read_urdf
@@ -19,21 +19,12 @@ from . import arguments
 from .arguments import ROBOT, Commands, UsageError, folder, mesh_folders, read_robot, reported
 
 if TYPE_CHECKING:
-    from ..viewer.actor import Actor, Settings
+    from ..viewer.local import LocalRobot
+    from ..viewer.replay import Replay
     from ..viewer.session import Session
 
 RATE = 30.0         # updates of the page [Hz]
 _SIMILAR = (".pq", ".zstd", ".zst", ".gz")      # not read, which the error of a recording says
-
-
-class Shown(Protocol):
-    """What the page shows: a robot in this process, or a recording."""
-
-    def show(self, session: Session, xml: str) -> None:
-        """Show the robot with this description on a page."""
-
-    def update(self, session: Session, seconds: float) -> None:
-        """Pass on what has changed in a time [s]."""
 
 
 def add_view(commands: Commands) -> None:
@@ -105,9 +96,8 @@ def _view_robot(options: argparse.Namespace) -> None:
     model = read_robot(options, Model.from_urdf)
     for warning in model.tree.warnings:
         print(f"{options.file}: {warning}", file=sys.stderr)
-    robot = LocalRobot(model)
-    settings = _settings(options, mesh_folders(options), CURVES, is_live=True)
-    _serve(options, robot, settings, arguments.robot_text(options), robot)
+    _serve(options, LocalRobot(model), arguments.robot_text(options), mesh_folders(options), CURVES,
+           is_live=True)
 
 
 # --- a recording
@@ -122,9 +112,8 @@ def _view_recording(options: argparse.Namespace) -> None:
     folders = [*options.file.absolute().parents]
     if xml is not None:
         folders += mesh_folders(options)
-    settings = _settings(options, folders, CURVES, is_live=False)
     try:
-        _serve(options, replay, settings, recording.xml, replay)
+        _serve(options, replay, recording.xml, folders, CURVES, is_live=False)
     finally:
         replay.close()
 
@@ -137,22 +126,18 @@ def _checked(xml: str, root_joint: RootJoint) -> str:
 
 # --- the page
 
-def _settings(options: argparse.Namespace, folders: Sequence[Path], curves: Sequence[str],
-              is_live: bool) -> Settings:
-    from ..viewer.actor import Settings
-    return Settings(mesh_paths=[*options.mesh_path, *folders], plays=is_live, hangs=is_live,
-                    pushes=is_live, curves=curves, allowed_hosts=options.allow_host)
-
-
-def _serve(options: argparse.Namespace, actor: Actor, settings: Settings, xml: str,
-           source: Shown) -> None:
+def _serve(options: argparse.Namespace, source: LocalRobot | Replay, xml: str,
+           folders: Sequence[Path], curves: Sequence[str], is_live: bool) -> None:
     """Serve the page until the process is asked to stop."""
     from ..demo.run import has_screen, stop_signals
+    from ..viewer.actor import Settings
     from ..viewer.page.page import PageError, is_loopback
     from ..viewer.session import Session
+    settings = Settings(mesh_paths=[*options.mesh_path, *folders], plays=is_live, hangs=is_live,
+                        pushes=is_live, curves=curves, allowed_hosts=options.allow_host)
     with stop_signals() as stopped:
         try:
-            session = Session(options.host, options.port, actor, settings)
+            session = Session(options.host, options.port, source, settings)
         except (PageError, ValueError) as error:
             raise UsageError(error) from error
         try:
@@ -170,7 +155,7 @@ def _serve(options: argparse.Namespace, actor: Actor, settings: Settings, xml: s
             session.close()
 
 
-def _run(session: Session, source: Shown, stopped: Sequence[int]) -> None:
+def _run(session: Session, source: LocalRobot | Replay, stopped: Sequence[int]) -> None:
     last = due = time.monotonic()
     while not stopped:
         now = time.monotonic()

@@ -22,7 +22,7 @@ from visualization_msgs.msg import MarkerArray
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.urdf import read_urdf
 
-from ..cdr.reader import Reader
+from ..cdr.layout import Reader
 from ..msg import ExternalContact
 from .base.lifecycle import THROTTLE, parameter_description
 from .base.parameters import DESCRIPTION, Spec

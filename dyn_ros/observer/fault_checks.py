@@ -5,22 +5,29 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
-from typing import Any, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..engine.algorithms.dynamics.rnea import rnea
 from ..engine.algorithms.regressors.torque import joint_torque_regressor
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
-from .plausible import typical_efforts
 
 Kind = Literal["missing", "stuck", "saturated", "sign", "scale"]
 
 PERIOD = 0.1
 """Duration of a mean [s]."""
+
+IMPLAUSIBLE = 1000.0
+"""An effort or a speed of so many times the limit of its joint cannot be a measurement."""
+
+_UNLIMITED = 1e3                # N m, N, rad/s, m/s: the limit that is assumed where there is none
+_LEAST_LIMIT = 1.0              # rad/s, m/s: of speeds
+_RANDOM = 200                   # configurations of typical efforts
 
 _RECENT = 5.0                   # s: a saturation is reported for so long
 _FEWEST = 50                    # means with which efforts are compared
@@ -84,6 +91,33 @@ class EffortFault:
         return self.message
 
 
+# --- efforts and speeds that are usual for a robot, and those that cannot be measurements
+
+def typical_efforts(model: Model) -> Array:
+    """Root mean squares of the efforts of random motions with rates of 1, (nv,)."""
+    rng = np.random.default_rng(0)
+    q = np.array([model.random_configuration(rng) for _ in range(_RANDOM)])
+    v, a = rng.standard_normal((2, _RANDOM, model.nv))
+    efforts: Array = np.sqrt(np.mean(rnea(model, Data(model), q, v, a) ** 2, axis=0))
+    return efforts
+
+
+def largest_efforts(model: Model) -> Array:
+    """``IMPLAUSIBLE`` times limits [N m, N], or times typical efforts that are larger, (nv,)."""
+    largest: Array = IMPLAUSIBLE * np.maximum(_limits(model.effort_limit), typical_efforts(model))
+    return largest
+
+
+def largest_speeds(model: Model) -> Array:
+    """``IMPLAUSIBLE`` times limits [rad/s, m/s], or times 1 if this is larger, (nv,)."""
+    largest: Array = IMPLAUSIBLE * np.maximum(_limits(model.velocity_limit), _LEAST_LIMIT)
+    return largest
+
+
+def _limits(numbers: Array) -> Array:
+    return np.where((numbers > 0.0) & np.isfinite(numbers), numbers, _UNLIMITED)
+
+
 # --- means of tenths of a second
 
 class Row(NamedTuple):
@@ -110,27 +144,14 @@ def row_of(q: Array, v: Array, block: list[tuple[Array, Array, Array]], limit: A
                 (near.mean(axis=0) > _CLIPPED) & (limit > 0.0), np.array(len(raw)))
 
 
-def table_of(rows: Iterable[Row]) -> Row:
-    return Row(*(np.array(column) for column in zip(*rows)))
-
-
-def latest(table: Row, count: int) -> Row:
-    """The last rows of a table."""
-    columns: Iterable[Any] = (column[-count:] for column in table)
-    return Row(*columns)
-
-
-def joined(first: Row, second: Row) -> Row:
-    """One table after the other."""
-    return Row(*(np.concatenate(columns) for columns in zip(first, second)))
-
-
 # --- checks
 
-def check(model: Model, data: Data, typical: Array, table: Row) -> tuple[EffortFault, ...]:
-    """Compare all rows of a table."""
+def check(model: Model, data: Data, typical: Array, rows: Sequence[Row]
+          ) -> tuple[EffortFault, ...]:
+    """What is wrong with the efforts in these rows."""
     if not model.nv:
         return ()
+    table = Row(*(np.array(column) for column in zip(*rows)))
     single = [k for k, count in zip(model.idx_v, model.nvs) if count == 1]
     if model.tree.joints[0].kind == "floating":
         weight = model.total_mass * float(np.linalg.norm(model.gravity))

@@ -10,6 +10,7 @@ nothing. What remains unexplained is not a fault.
 from __future__ import annotations
 
 import math
+from collections import deque
 
 import numpy as np
 
@@ -17,9 +18,9 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model.inputs import positive_each, require_model
 from ..engine.model.model import Model
-from .fault_checks import PERIOD, EffortFault, Row, check, joined, latest, row_of, table_of
+from . import fault_checks
+from .fault_checks import PERIOD, EffortFault, Row
 from .momentum_observer import momentum_observer
-from .plausible import typical_efforts
 
 WINDOW = 60.0
 """Duration of the motion that is compared [s]."""
@@ -69,7 +70,7 @@ class EffortMonitor:
     def __init__(self, model: Model, gain: float | ArrayLike = 50.0) -> None:
         self._model = require_model(model)
         self._gain = positive_each("gain", gain, model.nv)
-        self._data, self._typical = Data(model), typical_efforts(model)
+        self._data, self._typical = Data(model), fault_checks.typical_efforts(model)
         self.reset()
 
     def reset(self) -> None:
@@ -77,8 +78,7 @@ class EffortMonitor:
         nv = self._model.nv
         self.faults: tuple[EffortFault, ...] = ()
         self._block: list[tuple[Array, Array, Array]] = []
-        self._table: Row | None = None
-        self._rows: list[Row] = []              # since the check before
+        self._rows: deque[Row] = deque(maxlen=round(WINDOW / PERIOD))
         self._filtered, self._last = np.zeros(nv), np.zeros(nv)
         self._decay, self._dt = np.zeros(nv), 0.0
         self._age, self._elapsed, self._since_check = -1.0, 0.0, 0.0
@@ -117,25 +117,18 @@ class EffortMonitor:
         self._elapsed += dt
         if self._elapsed < PERIOD or len(self._block) < _FEW:
             return False
-        self._rows.append(row_of(q, v, self._block, self._model.effort_limit))
+        self._rows.append(fault_checks.row_of(q, v, self._block, self._model.effort_limit))
         self._since_check += self._elapsed
         self._block, self._elapsed = [], 0.0
         if self._since_check < _CHECK:
             return False
         self._since_check = 0.0
-        self._table, self._rows = self._whole(), []
-        self.faults = (self._check(self._table)
-                       or self._check(latest(self._table, round(_LATEST / PERIOD))))
+        rows = list(self._rows)
+        self.faults = self._check(rows) or self._check(rows[-round(_LATEST / PERIOD):])
         return True
 
-    def _whole(self) -> Row:
-        """The table with the rows since the check before."""
-        added = table_of(self._rows)
-        return (added if self._table is None
-                else latest(joined(self._table, added), round(WINDOW / PERIOD)))
-
-    def _check(self, table: Row) -> tuple[EffortFault, ...]:
-        return check(self._model, self._data, self._typical, table)
+    def _check(self, rows: list[Row]) -> tuple[EffortFault, ...]:
+        return fault_checks.check(self._model, self._data, self._typical, rows)
 
 
 def find_effort_faults(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike, dt: float, *,

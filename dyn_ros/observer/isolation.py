@@ -12,9 +12,8 @@ import numpy as np
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
-from .bodies import bodies_of, jacobian, places_of, skew
-from .hypotheses import POSSIBLE, Hypothesis, hypotheses
-from .noise import external_effort, positive, whitener
+from .hypotheses import POSSIBLE, Hypothesis, bodies_of, hypotheses, jacobian, places_of, skew
+from .inputs import external_effort, positive, whitener
 
 _THRESHOLD_DEVIATIONS = 4.0     # of an effort, in its threshold
 _LARGEST = 1e100                # efforts, divided by their deviations
@@ -138,20 +137,12 @@ def isolate_contact(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike,
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model.
-    q : (nq,) array_like
-        Configuration [rad, m].
-    tau_ext : (nv,) array_like
-        Efforts that the environment exerts on the joints [N m, N], as ``MomentumObserver`` returns
-        them.
+    model, data, q, tau_ext, covariance
+        As for ``external_wrench``, of a single state. Without a covariance the errors of efforts
+        are independent, with a standard deviation of a quarter of the threshold.
     threshold : float or (nv,) array_like
         Efforts above it are a collision [N m, N]; positive. Infinite for joints whose efforts are
         not measured.
-    covariance : (nv, nv) array_like, optional
-        Covariance of the errors of ``tau_ext`` [N2 m2, N2]. By default the errors are independent,
-        with a standard deviation of a quarter of the threshold.
     force : float
         Typical magnitude of unknown forces [N]. Its order of magnitude is enough.
 
@@ -269,7 +260,7 @@ def _force_and_line(best: Hypothesis, wrench: Array, covariance: Array,
         return _undetermined(f, C, best.is_pure_force)
     u, squared = f / size, size * size
     across = (np.eye(3) - np.outer(u, u)) / size
-    p = _cross(f, m) / squared
+    p = skew(f) @ m / squared
     D = np.empty((3, 6))                            # of p with respect to force and moment
     D[:, :3] = (-skew(m) - 2.0 * np.outer(p, f)) / squared
     D[:, 3:] = skew(f) / squared
@@ -302,8 +293,3 @@ def _torque(best: Hypothesis, worst: float) -> tuple[float, float]:
     if deviation > _LINE * size:
         return math.nan, math.nan
     return torque, deviation
-
-
-def _cross(a: Array, b: Array) -> Array:
-    return np.array([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2],
-                     a[0] * b[1] - a[1] * b[0]])

@@ -18,8 +18,8 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model.inputs import finite_array, require_model
 from ..engine.model.model import Model
-from .kalman import DisturbanceFilter
-from .motion import Motion, validated
+from .filters import DisturbanceFilter
+from .inputs import Motion, validated
 
 METHODS = ("momentum", "direct", "kalman")
 _LARGEST = 1e300                # sum of the squares of external efforts that is not an overflow
@@ -101,7 +101,12 @@ class MomentumObserver:
         given = zip(_NOISE, (torque_noise, velocity_noise, disturbance_noise))
         self._noise = {name: algorithm.positive(model, name, value)
                        for name, value in given if value is not None}
-        self._kalman = self._kalman_filter() if method == "kalman" else None
+        self._kalman = None
+        if method == "kalman":
+            if missing := [name for name in _NOISE if name not in self._noise]:
+                raise ValueError(f"{missing[0]}: expected a number of more than 0 for the method "
+                                 "'kalman', got None")
+            self._kalman = DisturbanceFilter(model, **self._noise)
         self._direct = int(method == "direct")
         self._damping, self._coulomb = algorithm.losses(model, friction)
         self._step = np.zeros(1)
@@ -110,12 +115,6 @@ class MomentumObserver:
         zero = np.zeros(model.nv)
         self._state = zero, zero, zero                  # external, momentum, known effort
         self._is_started = False
-
-    def _kalman_filter(self) -> DisturbanceFilter:
-        if missing := [name for name in _NOISE if name not in self._noise]:
-            raise ValueError(f"{missing[0]}: expected a number of more than 0 for the method "
-                             "'kalman', got None")
-        return DisturbanceFilter(self._model, **self._noise)
 
     def __copy__(self) -> MomentumObserver:
         """Return a copy of the same model, which goes on by itself."""
@@ -267,10 +266,8 @@ class MomentumObserver:
 
         Parameters
         ----------
-        q : (N, nq) array_like
-            Configurations [rad, m], in order of time.
-        v, tau : (N, nv) array_like
-            Velocities [rad/s, m/s], and efforts measured with them [N m, N].
+        q, v, tau : (N, nq), (N, nv), (N, nv) array_like
+            As for ``update``, in order of time.
         dt : float or (N,) array_like
             Time since the previous sample [s], more than 0.
         threads : int

@@ -23,9 +23,9 @@ from ..engine.kernel.types import Array
 from ..engine.model.model import Model
 from . import runs_kernel
 from .delay_line import DelayLine, Sample, StampedMotion, aligned
-from .low_pass import LowPass
+from .fault_checks import largest_efforts, largest_speeds
+from .filters import LowPass
 from .momentum_observer import MomentumObserver
-from .plausible import largest_efforts, largest_speeds
 
 SETTLED = 4.0
 """Time constants after which an observer has settled: 98 %."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model.inputs import finite_array, one_each
-from .noise import positive
+from .inputs import positive
 
 SLOW = 0.05
 """Velocity above which the direction of friction is certain [rad/s, m/s]."""
@@ -222,17 +222,13 @@ def calibrate_thresholds(external: ArrayLike, v: ArrayLike, dt: float,
     tails = [_thresholds(size[:, k], np.abs(speed[:, k]), dt, rate) for k in range(nv)]
     limits = Thresholds(np.maximum([tail.fixed for tail in tails], one_each("least", least, nv)),
                         np.array([tail.per_speed for tail in tails]), at_rest.at_rest)
+    threshold = limits.of(speed)
+    relative = np.divide(np.abs(residual), threshold, out=np.zeros(residual.shape),
+                         where=threshold > 0.0)
     return CalibratedThresholds(
         limits.fixed, limits.per_speed, limits.at_rest, residual.mean(axis=0), residual.std(axis=0),
-        _largest(residual, limits.of(speed)), np.array([tail.peaks for tail in tails]),
+        relative.max(axis=0), np.array([tail.peaks for tail in tails]),
         np.array([tail.shape for tail in tails]), len(residual) * dt, wanted)
-
-
-def _largest(residual: Array, threshold: Array) -> Array:
-    """The largest values relative to their thresholds."""
-    largest: Array = np.divide(np.abs(residual), threshold, out=np.zeros(residual.shape),
-                               where=threshold > 0.0).max(axis=0)
-    return largest
 
 
 def finite_rows(name: str, value: ArrayLike) -> Array:

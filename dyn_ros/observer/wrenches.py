@@ -23,8 +23,8 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model, ReferenceFrame
 from ..engine.model.frames import frame_number
-from .bodies import skew
-from .noise import external_effort, positive, whitener
+from .hypotheses import skew
+from .inputs import external_effort, positive, whitener
 
 _DAMPING = 0.01         # m: a singular value, for efforts with a standard deviation of 1
 _LENGTH = 0.1           # m

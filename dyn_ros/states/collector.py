@@ -88,12 +88,20 @@ class Collector:
             NEVER, round(staleness * 1e9), -1, -1)
         self._scalars[[mem.JOINTS, mem.NQ, mem.NV]] = len(joints.names), len(joints.neutral), nv
         self._scalars[mem.IS_PLANAR] = joints.base == "planar"
+        self._call = compiled(kernel.COLLECT)
+        self._clear_efforts()
         if joints.base is not None:
-            self._arrays.has_effort[:joints.nvs[0]] = True      # zero: no message reports it
             self._add_base_part()
             if base is not None:
                 rules.set_base(joints.base, self._arrays.q, self._arrays.v, *base)
                 self._arrays.has_velocity[0] = self._scalars[mem.GIVEN] = True
+
+    def _clear_efforts(self) -> None:
+        """All are unknown; that of a base is zero, as no message reports its wrench."""
+        has_effort = self._arrays.has_effort
+        has_effort[:] = np.repeat(
+            [name not in self.names for name in self._joints.names], self._joints.nvs)
+        self._scalars[mem.KNOWS_EFFORT] = has_effort.all()
 
     @property
     def _live(self) -> Integers:
@@ -120,8 +128,7 @@ class Collector:
 
     def _run(self) -> int:
         """Process the messages of the block; return the outcome of the last."""
-        call = compiled(kernel.COLLECT)
-        while (outcome := int(call(b"", self._address, NEVER))) == kernel.NEW_NAMES:
+        while (outcome := int(self._call(b"", self._address, NEVER))) == kernel.NEW_NAMES:
             layout = int(self._arrays.layout[self._scalars[mem.MESSAGE]])
             self._describe(layout, self._decoder.layouts[layout])
         return outcome

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from ..cdr.decode import Decoder
-from ..engine.call.algorithm import compiled
 from ..engine.model.model import Model
 from . import joint_states as rules
 from . import kernel
@@ -46,11 +45,9 @@ class MessageCollector(Collector):
         self._flags = memoryview(self._scalars)         # far faster to read than an array
         self._scalars[[mem.IS_COMPLETE, KNOWS_VELOCITY]] = self.constant
         self._scalars[mem.END] = 1
-        self._clear_efforts()
         arrays.layout, arrays.stamp, arrays.log_time, arrays.start, arrays.foreign = np.zeros(
             (5, 1), np.int64)
         arrays.counts, arrays.head = np.zeros((1, 3), np.int64), np.zeros(8, np.int64)
-        self._call = compiled(kernel.COLLECT)
         self._clear_names()
         self.layout = memoryview(arrays.layout)
         self._make_room(32)
@@ -100,10 +97,6 @@ class MessageCollector(Collector):
     def staleness(self) -> float:
         return self._flags[mem.ALLOWED] * 1e-9
 
-    @staleness.setter
-    def staleness(self, seconds: float) -> None:
-        self._scalars[mem.ALLOWED] = round(seconds * 1e9)
-
     @property
     def cutoff(self) -> float:
         """Cutoff frequency of the low pass of the accelerations [Hz]; 0: no low pass.
@@ -138,13 +131,6 @@ class MessageCollector(Collector):
                 arrays.v_before[:], arrays.stamps_before[:] = arrays.v, arrays.stamps[arrays.slots]
                 arrays.has_acceleration[:] = arrays.stamps_before == NEVER
                 self._scalars[KNOWS_ACCELERATION] = arrays.has_acceleration.all()
-
-    def _clear_efforts(self) -> None:
-        """All are unknown; that of a base is zero, as no message reports its wrench."""
-        has_effort = self._arrays.has_effort
-        has_effort[:] = np.repeat(
-            [name not in self.names for name in self._joints.names], self._joints.nvs)
-        self._scalars[KNOWS_EFFORT] = has_effort.all()
 
     def latest(self) -> State:
         """Return the latest state; its arrays are overwritten by the next message."""

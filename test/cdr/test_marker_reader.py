@@ -15,7 +15,7 @@ from rclpy.serialization import deserialize_message, serialize_message
 from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray, UVCoordinate
 
-from dyn_ros.cdr.reader import MAX_LAYOUTS
+from dyn_ros.cdr.layout import MAX_LAYOUTS
 from dyn_ros.nodes.messages.serialized import marker_array_reader
 from dyn_ros.viewer.scene.marker_arrays import PlainMarker, plain_marker
 

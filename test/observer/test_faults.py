@@ -11,7 +11,7 @@ from identification.robots import load
 from observer.simulated import Arm, Push, moves, waves, with_friction
 
 import dyn_ros
-from dyn_ros.observer.plausible import largest_efforts, largest_speeds, typical_efforts
+from dyn_ros.observer.fault_checks import largest_efforts, largest_speeds, typical_efforts
 
 TOOL, DT = {"panda": "panda_hand", "ur5": "tool0"}, 1e-3
 WEAK = {"panda": 6, "ur5": 5}           # the last joint needs nearly no effort

@@ -16,7 +16,7 @@ from observer import motions
 import dyn_ros
 import peer
 from dyn_ros.engine.call.algorithm import ALGORITHMS
-from dyn_ros.observer import motion as motion_module
+from dyn_ros.observer import inputs
 
 EVERY = peer.robots(root_joints=(None, "floating", "planar"))
 SOME = peer.robots(("every_joint", "panda", "solo12", "ball_joints"))
@@ -319,7 +319,7 @@ def test_long_recordings_are_computed_in_parts(method, monkeypatch):
     q, v, _, tau = pair.states(50)
     dt = np.linspace(0.001, 0.01, 50)
     expected = dyn_ros.momentum_observer(model, q, v, tau, dt, method=method, **NOISE)
-    monkeypatch.setattr(motion_module, "_BLOCK", 16)
+    monkeypatch.setattr(inputs, "_BLOCK", 16)
     found = dyn_ros.momentum_observer(model, q, v, tau, dt, method=method, **NOISE)
     peer.close(found, expected, 1e-13)
 

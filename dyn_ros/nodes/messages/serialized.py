@@ -13,8 +13,7 @@ from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
 
 from ...cdr.definition import DTYPES, definition_of
-from ...cdr.layout import PLAIN, STAMP
-from ...cdr.reader import Layout, Reader
+from ...cdr.layout import PLAIN, STAMP, Layout, Reader
 from ...engine.kernel.types import Array
 from ...viewer.scene.marker_arrays import PlainMarker
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
 
-from dyn_ros.cdr.reader import MAX_LAYOUTS
+from dyn_ros.cdr.layout import MAX_LAYOUTS
 from dyn_ros.cdr.template import Template
 from dyn_ros.nodes.messages.serialized import joint_state_reader
 

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The samples of a motion, validated and in blocks."""
+"""What observers are given: numbers, external efforts with their covariance, and motions."""
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -9,11 +9,52 @@ from typing import NamedTuple
 import numpy as np
 
 from ..engine.kernel.types import Array, ArrayLike
-from ..engine.model.inputs import as_array, require_valid
-from ..engine.model.model import Model
+from ..engine.model import Model
+from ..engine.model.inputs import as_array, finite_array, require_model, require_valid
 
-_BLOCK = 1 << 13         # samples: their intermediate results remain in the caches
+_SYMMETRIC = 1e-6       # of the largest variance
+_BLOCK = 1 << 13        # samples: their intermediate results remain in the caches
 
+
+def positive(name: str, value: float) -> float:
+    """A finite number above zero."""
+    number = float(finite_array(name, value, ()))
+    if number <= 0.0:
+        raise ValueError(f"{name}: expected a positive number, got {number:g}")
+    return number
+
+
+def external_effort(model: Model, tau_ext: ArrayLike) -> Array:
+    """External efforts as an array (nv,) or (B, nv) of finite numbers."""
+    array, _ = as_array(require_model(model), "tau_ext", ("nv",), tau_ext)
+    require_valid(model, "tau_ext", ("nv",), array)
+    return np.asarray(array)
+
+
+def whitener(model: Model, covariance: ArrayLike) -> Array:
+    """The inverse Cholesky factor of a covariance (nv, nv), which makes the errors unit noise."""
+    array, batched = as_array(model, "covariance", ("nv", "nv"), covariance)
+    if batched:
+        raise ValueError(f"covariance: expected shape ({model.nv}, {model.nv}), got {array.shape}; "
+                         "it applies to all states of a batch")
+    require_valid(model, "covariance", ("nv", "nv"), array)
+    if np.abs(array - array.T).max(initial=0.0) > _SYMMETRIC * np.abs(array).max(initial=0.0):
+        raise ValueError("covariance: expected a symmetric matrix, got entries that differ from "
+                         f"those of its transpose by {np.abs(array - array.T).max():.3g}")
+    scale = np.sqrt(np.maximum(array.diagonal(), 0.0))
+    if not (scale > 0.0).all():
+        k = int(np.argmin(scale))
+        raise ValueError(f"covariance: expected positive variances, got {array[k, k]:g} in "
+                         f"covariance[{k}, {k}] ({model.velocity_names[k]!r})")
+    try:
+        factor = np.linalg.cholesky(array / np.outer(scale, scale))
+    except np.linalg.LinAlgError:
+        raise ValueError("covariance: expected a positive definite matrix, got one with the "
+                         f"eigenvalue {np.linalg.eigvalsh(array)[0]:.3g}") from None
+    return np.asarray(np.linalg.inv(factor) / scale)
+
+
+# --- the samples of a motion
 
 class Motion(NamedTuple):
     """Samples in order of time."""
@@ -28,16 +69,12 @@ class Motion(NamedTuple):
         """How far the steps of two samples are apart in dt: 0 if there is one for all."""
         return int(len(self.dt) > 1)
 
-    def rows(self, start: int, stop: int) -> Motion:
-        """The samples from start to stop."""
-        dt = self.dt[start:stop] if len(self.dt) > 1 else self.dt
-        return Motion(self.q[start:stop], self.v[start:stop], self.tau[start:stop], dt)
-
     def blocks(self) -> Iterator[tuple[slice, Motion]]:
         """The samples in blocks, with their rows."""
         for start in range(0, len(self.q), _BLOCK):
-            stop = min(start + _BLOCK, len(self.q))
-            yield slice(start, stop), self.rows(start, stop)
+            rows = slice(start, start + _BLOCK)
+            dt = self.dt[rows] if len(self.dt) > 1 else self.dt
+            yield rows, Motion(self.q[rows], self.v[rows], self.tau[rows], dt)
 
 
 def validated(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
