@@ -114,8 +114,8 @@ def _prepared(options: argparse.Namespace, out: Path) -> Log:
     from ..logs.formats.sources import discover
     from ..logs.log import Log, Write, described
     from ..logs.observed import Settings
-    from ..logs.prepare import Request
     from ..logs.quantities import overlap
+    from ..logs.selection import Request
     settings = Settings(
         joints=tuple(options.joints), gain=options.gain, smoothing=options.smoothing,
         cutoff=options.cutoff, effort_delay=options.effort_delay,

@@ -36,12 +36,11 @@ from .formats import TABLES
 from .formats.sources import discover, open_source
 from .parallel import open_workers
 from .part import read_part
-from .prepare import Prepared, Request, prepare
 from .recording import read, recording_of
 from .run.jobs import Progress, Total, Workers, completed
 from .run.plan import Moment, Part
 from .run.workers import Call, Failure
-from .selection import Selection
+from .selection import Prepared, Request, Selection, prepare
 from .stage import Load, Stage, Sums, add
 
 _FIRST = 16             # parts of which the first estimate is made, at most

@@ -13,13 +13,12 @@ from typing import Any, TypeVar
 from .. import __version__
 from .observed import Settings
 from .part import read_part
-from .prepare import Prepared, Request, prepare
 from .quantities import compute
 from .recording import incomplete_of, notes_of, thinned
 from .run.jobs import Jobs, Progress, Workers
 from .run.plan import Part
 from .run.workers import Call, Failure
-from .selection import Selection
+from .selection import Prepared, Request, Selection, prepare
 from .write import bag, parquet
 from .write.columns import Table
 from .write.results import Folder, Origin, alone, folders

@@ -20,12 +20,11 @@ from ..states.joint_states import STALENESS
 from . import kernels
 from .formats.sources import discover
 from .part import read_part
-from .prepare import Prepared, Request, prepare, robot_of
 from .recording import Recording, recording_of, thinned
 from .run.jobs import Done, Jobs, Progress, Workers
 from .run.plan import Moment, Part
 from .run.workers import Call, LocalWorkers
-from .selection import Base, Robot, Selection
+from .selection import Base, Prepared, Request, Robot, Selection, prepare, robot_of
 from .write.results import Origin
 
 _LISTED = 5             # failures in a warning

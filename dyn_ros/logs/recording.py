@@ -17,8 +17,8 @@ from ..states.joint_states import STALENESS, abbreviated
 from ..states.states import Note
 from .formats.sources import open_source
 from .part import PartStates, Progress, read_part
-from .run.plan import Moment, Part, plan
-from .selection import Base, Robot, Selection, select
+from .run.plan import Moment, Part
+from .selection import Base, Request, Robot, Selection, prepared
 
 if TYPE_CHECKING:
     import pandas
@@ -306,10 +306,11 @@ def read(path: str | PathLike[str], robot: Robot = None, *,
     (2000, (2000, 7))
     """
     thinned(np.zeros(0, np.int64), rate)
-    source = open_source(path)
-    selection = select(source, robot, topics=topics, odometry=odometry, joints=joints,
-                       staleness=staleness, root_joint=root_joint, base=base)
-    parts = plan(source, selection.staleness, since, until, size=float("inf"))
+    if isinstance(robot, Model) and root_joint is not None:
+        raise ValueError(f"root_joint: expected None for a Model, got {root_joint!r}")
+    selection, parts, damage, _ = prepared(open_source(path), Request(
+        robot, topics, odometry, joints, since, until, staleness, root_joint, base,
+        size=float("inf")))
     part = parts[0] if parts else Part(str(path), 0, 0, 0, (), 0, 0, 0)
     return recording_of(read_part(part, selection, progress), selection, str(path), rate=rate,
-                        warnings=[source.damage] if source.damage else [])
+                        warnings=[damage] if damage else [])

@@ -1,12 +1,13 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Which robot and which topics of a recording are read."""
+"""Which robot, topics and parts of a recording are read."""
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -14,12 +15,35 @@ from ..cdr.decode import JOINT_STATE, ODOMETRY, Decoder, Messages
 from ..engine.model.model import Model, RootJoint
 from ..states.blocks import BlockCollector
 from ..states.joint_states import STALENESS, abbreviated, base_kind, check_base, joint_rows
-from .formats.sources import Source
+from .formats.sources import Source, open_source
 from .formats.spans import DECODABLE
+from .run import plan as plans
+from .run.plan import Moment
 
 Robot: TypeAlias = "Model | str | os.PathLike[str] | None"
 Base: TypeAlias = tuple[Sequence[float], Sequence[float]]
 _SAMPLED = 100          # spans that are searched for topics without messages
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to read of each recording, as the arguments of ``read``.
+
+    ``overlap``: seconds before and after each part that are read as well; ``size``: of a part
+    [bytes]; ``root_joint``: of the description in the recording.
+    """
+
+    robot: Robot = None
+    topics: str | Iterable[str] | None = None
+    odometry: str | None = None
+    joints: Sequence[str] = ()
+    since: Moment | None = None
+    until: Moment | None = None
+    staleness: float = STALENESS
+    root_joint: RootJoint = None
+    base: Base | None = None
+    overlap: tuple[float, float] = (0.0, 0.0)
+    size: float = plans.SIZE
 
 
 @dataclass(frozen=True)
@@ -71,37 +95,71 @@ class Selection:
         return self.names if self.model is None else self.model.velocity_names
 
 
-def select(source: Source, robot: Robot = None, *, topics: str | Iterable[str] | None = None,
-           odometry: str | None = None, joints: Sequence[str] = (),
-           staleness: float = STALENESS, root_joint: RootJoint = None,
-           base: Base | None = None) -> Selection:
-    """Choose the robot and the topics of a recording; the arguments are those of ``read``.
+class Prepared(NamedTuple):
+    """A recording that can be read in parts.
+
+    ``damage`` is what is wrong with it, ``interval`` its first and last log time [ns], None if it
+    is empty.
+    """
+
+    selection: Selection
+    parts: list[plans.Part]
+    damage: str
+    interval: tuple[int, int] | None = None
+
+
+def prepare(request: Request, path: Path) -> Prepared:
+    """Find the topics and parts of a recording: the first call for each.
+
+    A ValueError if it cannot be read, or contains nothing of the robot.
+    """
+    source = open_source(path)
+    if source.damage and not source.spans:
+        raise ValueError(source.damage)
+    return prepared(source, request)
+
+
+def prepared(source: Source, request: Request) -> Prepared:
+    """Find the topics and parts of an open recording; a ValueError as for `select`."""
+    selection = select(source, request)
+    parts = plans.plan(source, selection.staleness, request.since, request.until, request.size,
+                       request.overlap)
+    interval = (min(span.start for span in source.spans),
+                max(span.stop for span in source.spans)) if source.spans else None
+    return Prepared(selection, parts, source.damage, interval)
+
+
+def select(source: Source, request: Request) -> Selection:
+    """Choose the robot and the topics of a recording.
 
     A ValueError for a topic that is not there or not readable, topics that report the same joint,
     no joint of the robot, several odometries or none, or a description or base that cannot be used.
     """
-    if not staleness > 0.0:
-        raise ValueError(f"staleness: expected more than 0 s, got {staleness!r}")
-    model = _model(source, robot, root_joint)
-    chosen = _joint_topics(source, topics)
-    moving = model is not None and base_kind(model) is not None
-    if moving and base is not None:
+    if not request.staleness > 0.0:
+        raise ValueError(f"staleness: expected more than 0 s, got {request.staleness!r}")
+    model = robot_of(request.robot, request.root_joint) or _described(source, request.root_joint)
+    topics = _joint_topics(source, request.topics)
+    base = request.base if model is not None and base_kind(model) is not None else None
+    odometry: tuple[str, ...] = ()
+    if base is not None:
         check_base(*base)
-    wanted = _odometry(source, odometry) if moving and base is None else ()
-    selection = Selection(model, chosen, wanted, (), float(staleness), base if moving else None,
-                          topics is None, source.name)
-    return _with_joints(_with_names(source, selection), tuple(joints or ()))
+    elif model is not None and base_kind(model) is not None:
+        odometry = _odometry(source, request.odometry)
+    selection = Selection(model, topics, odometry, (), float(request.staleness), base,
+                          request.topics is None, source.name)
+    return _with_joints(_with_names(source, selection), tuple(request.joints or ()))
 
 
 # --- the robot
 
-def _model(source: Source, robot: Robot, root_joint: RootJoint) -> Model | None:
-    if isinstance(robot, Model):
-        if root_joint is not None:
-            raise ValueError(f"root_joint: expected None for a Model, got {root_joint!r}")
-        return robot
-    if robot is not None:
-        return Model.from_urdf_file(robot, root_joint)
+def robot_of(robot: Robot, root_joint: RootJoint) -> Model | None:
+    """The model of a file, or the model that it is."""
+    return robot if robot is None or isinstance(robot, Model) else Model.from_urdf_file(
+        robot, root_joint)
+
+
+def _described(source: Source, root_joint: RootJoint) -> Model | None:
+    """The robot that the recording describes."""
     text = source.description()
     if text is None:
         if root_joint is not None:

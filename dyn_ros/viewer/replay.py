@@ -29,8 +29,8 @@ from ..logs.observed import Settings
 from ..logs.part import read_part
 from ..logs.quantities import compute, overlap
 from ..logs.recording import warnings_of
-from ..logs.run.plan import Part, plan
-from ..logs.selection import ODOMETRY, Selection, select
+from ..logs.run.plan import Part
+from ..logs.selection import ODOMETRY, Request, Selection, prepared
 from .motion import coordinates
 from .page.replay_panel import ReplayPanel
 from .session import Session
@@ -85,11 +85,11 @@ def open_recording(path: str | PathLike[str], xml: str | None = None,
         model = Model.from_urdf(xml, joint)
     except ValueError as error:
         raise ValueError(f"{source.name}: the robot description: {error}") from error
-    selection = select(source, model, topics=tuple(topics) or None, odometry=odometry)
-    parts = plan(source, selection.staleness, size=PART, overlap=overlap(QUANTITIES, Settings()))
-    if not parts:
+    found = prepared(source, Request(model, tuple(topics) or None, odometry, size=PART,
+                                     overlap=overlap(QUANTITIES, Settings())))
+    if not found.parts:
         raise ValueError(f"{source.name}: the recording is empty")
-    return OpenRecording(source.name, xml, model, selection, parts)
+    return OpenRecording(source.name, xml, model, found.selection, found.parts)
 
 
 def _has_odometry(source: Source) -> bool:

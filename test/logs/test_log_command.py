@@ -104,9 +104,9 @@ def test_parts_have_no_seam(bag, tmp_path):
     from dyn_ros.logs.part import read_part
     from dyn_ros.logs.quantities import compute
     from dyn_ros.logs.run.plan import plan
-    from dyn_ros.logs.selection import select
+    from dyn_ros.logs.selection import Request, select
     source = open_source(bag)
-    selection = select(source, MODEL)
+    selection = select(source, Request(MODEL))
     whole = read_part(plan(source, selection.staleness, size=float("inf"))[0], selection)
     expected = compute(MODEL, whole.states, 0, ("residual",)).columns
     for name in [f"residual.{name}" for name in MODEL.velocity_names]:

@@ -156,6 +156,7 @@ def test_parts_of_a_recording_as_the_node(publishers, size, tmp_path):
     from dyn_ros.logs.formats.sources import open_source
     from dyn_ros.logs.part import read_part
     from dyn_ros.logs.run.plan import plan
+    from dyn_ros.logs.selection import Request
     from dyn_ros.logs.selection import select as select_topics
     robot, rng, settings = context(), np.random.default_rng(3), Settings(effort_delay=0.002)
     planned = with_faults(moving(robot.model, 9.0, jitter=0.2), rng)
@@ -169,7 +170,7 @@ def test_parts_of_a_recording_as_the_node(publishers, size, tmp_path):
     states, residual, external = replay(robot, settings, messages)
 
     source = open_source(path)
-    selection = select_topics(source, robot.model)
+    selection = select_topics(source, Request(robot.model))
     wanted = ["gravity", "residual", "external"]
     parts = plan(source, selection.staleness, size=size, overlap=overlap(wanted, settings))
     assert len(parts) >= 4 or size == math.inf

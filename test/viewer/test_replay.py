@@ -142,8 +142,9 @@ def test_residuals_are_those_of_the_log_command(play, arm, small_parts):
     from dyn_ros.logs.observed import Settings as ObservedSettings
     from dyn_ros.logs.part import read_part
     from dyn_ros.logs.quantities import compute
+    from dyn_ros.logs.run.plan import plan
     player = play(arm)
-    whole, = replay.plan(replay.open_source(arm), 0.5, size=np.inf)
+    whole, = plan(replay.open_source(arm), 0.5, size=np.inf)
     part = read_part(whole, player.recording.selection)
     table = compute(player.recording.model, part.states, 0, replay.QUANTITIES, ObservedSettings())
     for seconds in (2.0, 75.0):
