@@ -23,16 +23,9 @@ def friction_effort(v, damping, coulomb, reversal):
 def joint_friction(model: Model, v: ArrayLike) -> Array:
     """Torques that overcome the friction of the joints, damping v + friction sign(v).
 
-    Only the observers of external efforts include friction. The motors of a robot with friction
-    apply ``rnea(model, data, q, v, a) + joint_friction(model, v)``. At rest Coulomb friction is not
-    determined by the state; here it is zero.
-
-    Parameters
-    ----------
-    model : Model
-        With ``model.damping`` and ``model.friction``.
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    Both are those of the model. Only the observers of external efforts include friction. The motors
+    of a robot with friction apply ``rnea(model, data, q, v, a) + joint_friction(model, v)``. At
+    rest Coulomb friction is not determined by the state; here it is zero.
 
     Returns
     -------
