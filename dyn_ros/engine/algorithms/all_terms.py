@@ -76,10 +76,7 @@ def store_jacobian(r):
 
 @kernel
 def move_bodies(r):
-    """Outward pass: store velocity-dependent forces and kinetic energy; return the momentum.
-
-    The momentum is about the first joint's origin, each force about the origin of its joint.
-    """
+    """Outward pass; return the momentum about the first joint's origin."""
     ly.clear(r.work, ly.offset(r, A), ly.nv(r))
     zero = al.zero3(load(r.work, ly.offset(r, ra.ORIGIN)))
     total, twice = al.Force(zero, zero), zero[0]

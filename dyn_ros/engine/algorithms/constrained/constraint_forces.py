@@ -239,10 +239,7 @@ def product_along(r, A, B, count, first, second):
 
 @kernel
 def couple(r, start, stop, first, second):
-    """Rows of J M^-1 J' whose constraints act on the bodies that two velocities move, or -1.
-
-    In a batch, only those left of the diagonal, and the others by symmetry.
-    """
+    """Rows of J M^-1 J' for bodies that two velocities move, or -1; lanes use symmetry."""
     m, C, Y, some = ly.nconstraints(
         r), ly.offset(r, COUPLING), ly.offset(r, SCALED), la.simd_width(r.work)
     for k in range(start, stop, 3):

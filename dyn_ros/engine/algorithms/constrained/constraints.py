@@ -184,11 +184,7 @@ def _hashable(frames):
 
 
 def constraint_table(model, data, name, tip, axes, directions, singularity, tolerance, priority):
-    """The table of a call, found in ``Data`` or created, and its directions as an array.
-
-    ``directions`` is the name and the value of the (6, m) argument, which is converted once; all
-    else as in ``table``.
-    """
+    """The table of a call, from ``Data`` or new, and its directions (name, value) as an array."""
     kept = data._tables if getattr(data, "model", None) is model else {}    # the call reports it
     argument, array = directions
     if type(array) is np.ndarray:

@@ -168,10 +168,7 @@ def set_weights(r, n, A, scaled):
 
 @kernel
 def is_regular(r, n, A, tolerance):
-    """Whether no eigenvalue of D^-1/2 A D^-1/2, with D the diagonal of A, is a rounding error.
-
-    After ``factor_semidefinite``. Rows of very different sizes are no reason to drop one.
-    """
+    """Whether no eigenvalue of D^-1/2 A D^-1/2, D the diagonal of A, is a rounding error."""
     _, rank = set_weights(r, n, A, True)
     return la.all_above(1.0, tolerance * rank * trace_of_inverse(r, n, ly.offset(r, WEIGHTS)))
 

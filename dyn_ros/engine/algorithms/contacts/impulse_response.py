@@ -21,10 +21,7 @@ from .rows import LOCAL
 
 @kernel
 def still_columns(r):
-    """Number of the first velocities along which no result of an impact changes.
-
-    The first joint moves the whole robot, and with it the axes of contacts in LOCAL.
-    """
+    """Number of the first velocities along which no result of an impact changes."""
     if ly.coupled(r):
         return 0
     for n in range(ncontacts(r)):

@@ -84,10 +84,7 @@ def relative_motion(r, n, bodies):
 
 @kernel
 def relative_rates(r, n, bodies, which, x):
-    """Derivatives of velocity and acceleration, and of the acceleration with respect to velocity.
-
-    Body ``which`` moves along the column x; fixed axes.
-    """
+    """Derivatives of v and a, and of a along v, if body ``which`` moves along x; fixed axes."""
     body = bodies[0] if which == 0 else bodies[1]
     dv, da = al.motion_scale(body.sign, x.dv), al.motion_scale(body.sign, x.da)
     da_dv = al.motion_scale(body.sign, x.da_dv)
@@ -226,10 +223,7 @@ def add_columns(r, n, bodies, which, accelerated):
 
 @kernel
 def differentiate_contacts(r, accelerated):
-    """Derivatives of all rows, after the outward sweep of rnea_derivatives.
-
-    Without acceleration, only dvc_dq and dac_da; for a batch, only what other kernels read.
-    """
+    """Derivatives of all rows, after ``outward``; without acceleration, only dvc_dq and dac_da."""
     count = ly.nconstraints(r) * ly.nv(r)
     if not (accelerated and holds_lanes(r.work)):
         ly.clear(r.work, ly.offset(r, DAC_DA), count)
@@ -302,10 +296,7 @@ def add_force_rates(r, n, bodies, which, f, target, step):
 
 @kernel
 def differentiate_forces(r, forces, target, step):
-    """Subtract the derivative of J' lambda from a matrix, less that of forces fixed to bodies.
-
-    The rows of the matrix start at the offset ``target`` and are a step apart.
-    """
+    """Subtract the derivative of J' lambda from a matrix, less that of forces fixed to bodies."""
     for n in range(packed.ncontacts(r)):
         if packed.second_body(r, n) > 0 or packed.axes_of(r, n) != rows.LOCAL:
             bodies, f = rows.Pair(body_of(r, n, 0), body_of(r, n, 1)), contact_force(r, n, forces)

@@ -36,10 +36,7 @@ def are_linked(r):
 
 @kernel
 def clear_linked(r, start):
-    """Clear an nv x nv matrix whose entries outside the tree contacts of two links have set.
-
-    The next call of a batch relies on their zeros; see ``clear_matrix``.
-    """
+    """Clear what contacts of two links set outside the tree of an nv x nv matrix."""
     if are_linked(r):
         ly.clear(r.work, start, ly.nv(r) * ly.nv(r))
 

@@ -175,10 +175,7 @@ def stabilization(r, n, v):
 
 @kernel
 def set_excess(r, n):
-    """Start the excess of contact n: minus the wanted spatial acceleration.
-
-    The accelerations of moving bodies contain minus gravity, that of the world does not.
-    """
+    """Start the excess of contact n; moving bodies accelerate against gravity, the world does not."""
     v = contact_velocities(r, n)
     a = al.motion_sub(stabilization(r, n, v), drift(r, n, v))
     root = al.load_motion(r.work, ly.offset(r, LINK_ACCELERATION))
@@ -282,9 +279,7 @@ def motions_to_origin(r, motions, step):
 
 @kernel
 def row_size(r, i, lever, weights):
-    """Weighted size that the square of a row can have, which acts at a lever on joint i: the sum
-    over velocities without cancellation.
-    """
+    """Largest weighted square of a row at a lever on joint i: the sum without cancellation."""
     total = la.lift(0.0, la.load(r.work, weights))
     reach = la.sqrt(al.dot(lever, lever)) + la.lift(1.0, total)
     while i > 0:

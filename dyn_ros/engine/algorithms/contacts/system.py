@@ -62,10 +62,7 @@ def damping_above_rounding(r):
 
 @kernel
 def iterate(r, forces, previous, n):
-    """One proximal iteration. States that have converged keep their forces.
-
-    (J M^-1 J' + mu) lambda = mu lambda_prox - excess: Parikh and Boyd (2014), section 4.1.
-    """
+    """One proximal iteration, Parikh and Boyd (2014), section 4.1, of states not yet converged."""
     m, step, solution = nconstraints(r), offset(r, STEP), offset(r, packed.SOLUTION)
     mu = damping_above_rounding(r)
     store_wanted(r, step)
@@ -105,9 +102,7 @@ def solve_damped(r, forces, previous):
 
 @subroutine
 def solve_forces(r, forces, previous):
-    """The forces of contacts, and those before the last proximal iteration; the damping is an
-    option.
-    """
+    """The forces of contacts, and those before the last iteration; the damping is an option."""
     if packed.damping(r) > 0.0:
         solve_damped(r, forces, previous)
     else:

@@ -31,10 +31,7 @@ DDQ_DV = field("ddq_dv", ("nv", "nv"), "Derivative of the joint accelerations wi
 
 @kernel
 def less_minverse_times(r, X, Y, B, C):
-    """X = -M^-1 B and Y = -M^-1 C for nv x nv matrices at offsets, eight rows at a time.
-
-    Column k of B and C is nonzero only for ancestors and descendants of k.
-    """
+    """X = -M^-1 B and Y = -M^-1 C, eight rows at a time; B and C are as sparse as the tree."""
     n, W = ly.nv(r), ly.offset(r, minverse.MINV)
     for i in range(0, n, 8):
         for k in range(0, n, simd_width(r.work)):
@@ -56,10 +53,7 @@ def less_minverse_times(r, X, Y, B, C):
 
 @kernel
 def differentiate(r, placed):
-    """All derivatives, about the first joint's origin, after the accelerations and the inverse.
-
-    The bodies may have been ``placed`` by ``outward_velocities``.
-    """
+    """All derivatives, about the first joint's origin; the bodies may have been ``placed``."""
     for k in range(ly.nv(r)):
         store(r.work, ly.offset(r, A) + k, load(r.work, ly.offset(r, DDQ) + k))
     rc.outward(r, placed)

@@ -163,11 +163,7 @@ def store_entries(r, d, e, f, F, k, a, de_one_joint, ef_one_joint):
 
 @kernel
 def second_order(r):
-    """The second-order derivatives, after ``outward`` and ``inward``.
-
-    Entries for columns in different branches are always zero. The workspace of a batch is
-    private, so they stay zero there and need not be cleared.
-    """
+    """The second-order derivatives; entries of different branches stay zero in a batch."""
     if ly.coupled(r) or not holds_lanes(r.work):
         for tensor in (D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ):
             ly.clear(r.work, ly.offset(r, tensor), ly.nv(r) * ly.nv(r) * ly.nv(r))

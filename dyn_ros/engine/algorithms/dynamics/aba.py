@@ -158,10 +158,7 @@ def bias_force(r, i):
 
 @kernel
 def inward_inertias(r):
-    """Pass 2: articulated-body inertias and bias forces, joints eliminated one by one.
-
-    The bias force of a joint follows its inertia, as registers do not hold both.
-    """
+    """Pass 2: articulated inertias, then bias forces, as registers do not hold both."""
     for i in range(ly.njoints(r), 0, -1):
         Y = articulated_body_inertia(r, i)
         for c in range(ly.ncolumns(r, i) - 1, -1, -1):

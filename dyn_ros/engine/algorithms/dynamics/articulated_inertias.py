@@ -137,10 +137,7 @@ def inertia_behind(r, i, end):
 
 @kernel
 def eliminate_behind(r, k, Y):
-    """Eliminate velocity k from H and F; return Y with it eliminated.
-
-    A velocity that moves no inertia exerts no force, and changes nothing.
-    """
+    """Eliminate velocity k, if it moves inertia, from H, F and Y; return Y."""
     n, H, F_ = ly.nv(r), ly.offset(r, BEHIND), ly.offset(r, HOLDING)
     d, size = load(r.work, H + k * (n + 1)), load(r.work, ly.offset(r, BEHIND_SIZE) + k)
     if not all_above(d, DOUBTFUL * size):

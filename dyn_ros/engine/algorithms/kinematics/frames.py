@@ -100,10 +100,7 @@ def to_reference_frame(X, reference):
 
 @kernel
 def motion_of_axes(v, reference):
-    """Velocity of the frame relative to a reference frame, for the rates of vectors.
-
-    v is the velocity of the frame; both are expressed in the frame.
-    """
+    """Velocity of the frame, v, relative to a reference frame; both expressed in the frame."""
     if reference == WORLD:
         return v
     if reference == LOCAL:

@@ -72,10 +72,7 @@ def store_weight(r, k):
 
 @kernel
 def bodies_moved(r, k):
-    """The first body that velocity k moves, and the one after the last.
-
-    For mimic joints there may be others between them, whose columns are zero.
-    """
+    """The first body that velocity k moves, and the one after the last; mimics leave gaps."""
     first, end = ly.njoints(r) + 1, 0
     for i in range(1, ly.njoints(r) + 1):
         if ly.idx_v(r, i) <= k and k < ly.idx_v(r, i) + ly.ncolumns(r, i):

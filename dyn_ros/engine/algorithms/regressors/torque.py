@@ -103,10 +103,7 @@ def motion_of_body(r, i):
 
 @kernel
 def parameter_columns(r, i, start, row):
-    """Store the columns of the parameters of body i, in the rows of the joints that carry it.
-
-    start is the offset of these columns in the first row, row the length of a row.
-    """
+    """Store the columns of the parameters of body i, from an offset on, in rows of this length."""
     w, a = motion_of_body(r, i)
     R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
     p, j = al.zero3(w[0]), i                        # from the origin of joint j to that of joint i
