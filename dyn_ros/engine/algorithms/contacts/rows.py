@@ -175,7 +175,7 @@ def stabilization(r, n, v):
 
 @kernel
 def set_excess(r, n):
-    """Start the excess of contact n; moving bodies accelerate against gravity, the world does not."""
+    """Start the excess of contact n: minus what is wanted; the world has no minus gravity."""
     v = contact_velocities(r, n)
     a = al.motion_sub(stabilization(r, n, v), drift(r, n, v))
     root = al.load_motion(r.work, ly.offset(r, LINK_ACCELERATION))
