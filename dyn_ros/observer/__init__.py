@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What touches a robot: external efforts of its joints, wrenches, contacts."""
 from .delay import EffortDelay, estimate_effort_delay
-from .delay_line import DelayLine
 from .fault_checks import EffortFault
 from .faults import EffortMonitor, find_effort_faults
-from .filters import LowPass
+from .filters import DelayLine, LowPass
 from .isolation import IsolatedContact, isolate_contact
 from .momentum_observer import MomentumObserver, momentum_observer
 from .thresholds import CalibratedThresholds, Thresholds, calibrate_thresholds

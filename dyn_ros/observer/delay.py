@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.algorithms.dynamics.rnea import generalized_gravity, rnea
+from ..engine.algorithms import generalized_gravity, rnea
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model.inputs import finite_array, require_model

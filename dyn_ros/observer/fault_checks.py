@@ -11,8 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.algorithms.dynamics.rnea import rnea
-from ..engine.algorithms.regressors.torque import joint_torque_regressor
+from ..engine.algorithms import joint_torque_regressor, rnea
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model

@@ -152,11 +152,6 @@ def isolate_contact(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike,
         An invalid array, a threshold or force that is not positive, or a covariance that is not
         positive definite; names the argument, the expected and the actual value.
 
-    References
-    ----------
-    Haddadin, S., De Luca, A. and Albu-Schaeffer, A.: Robot collisions: a survey on detection,
-    isolation, and identification. IEEE Transactions on Robotics 33 (2017).
-
     Examples
     --------
     Something pushes the tool with 15 N:

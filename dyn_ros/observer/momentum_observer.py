@@ -9,9 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..engine.algorithms.dynamics.crba import crba
-from ..engine.algorithms.dynamics.momentum_terms import momentum_terms
-from ..engine.algorithms.dynamics.rnea import nonlinear_effects
+from ..engine.algorithms import crba, momentum_terms, nonlinear_effects
 from ..engine.algorithms.filters import momentum_observer as algorithm
 from ..engine.call.algorithm import compiled
 from ..engine.call.data import Data

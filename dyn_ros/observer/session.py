@@ -15,16 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.algorithms.dynamics.friction import joint_friction
-from ..engine.algorithms.dynamics.rnea import nonlinear_effects
+from ..engine.algorithms import joint_friction, nonlinear_effects
 from ..engine.call.algorithm import compiled
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
 from . import runs_kernel
-from .delay_line import DelayLine, Sample, StampedMotion, aligned
 from .fault_checks import largest_efforts, largest_speeds
-from .filters import LowPass
+from .filters import DelayLine, LowPass, Sample, StampedMotion, aligned
 from .momentum_observer import MomentumObserver
 
 SETTLED = 4.0

@@ -104,10 +104,8 @@ class Thresholds:
 
         Parameters
         ----------
-        external : (nv,) or (B, nv) array_like
-            [N m, N].
-        v : (nv,) or (B, nv) array_like
-            [rad/s, m/s].
+        external, v : (nv,) or (B, nv) array_like
+            [N m, N], [rad/s, m/s].
 
         Returns
         -------
@@ -172,7 +170,7 @@ def calibrate_thresholds(external: ArrayLike, v: ArrayLike, dt: float,
 
     The robot should move as it will later, for a minute or more: what it does not do here, such as
     faster motions, may cause false alarms. A part in proportion to speed is added where it makes
-    thresholds smaller on average.
+    thresholds smaller on average. The tails are extrapolated as by Naess and Gaidai (2009).
 
     Parameters
     ----------
@@ -193,11 +191,6 @@ def calibrate_thresholds(external: ArrayLike, v: ArrayLike, dt: float,
     ------
     ValueError
         Fewer than 10 s, a number that is not finite, or a rate that is not positive.
-
-    References
-    ----------
-    Naess, A. and Gaidai, O.: Estimation of extreme values from sampled time series. Structural
-    Safety 31 (2009).
 
     Examples
     --------

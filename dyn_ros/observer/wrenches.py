@@ -173,11 +173,6 @@ def external_wrench(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike, 
         An invalid array, an unknown frame, one that no joint moves, or a number that is not
         positive; names the argument, the expected and the actual value.
 
-    References
-    ----------
-    Magrini, E., Flacco, F. and De Luca, A.: Estimation of contact forces using a virtual force
-    sensor. IEEE/RSJ International Conference on Intelligent Robots and Systems (2014).
-
     Examples
     --------
     A push of 5 N at the tool, down in the world:
