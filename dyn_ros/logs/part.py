@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..cdr.decode import Decoder, Messages
-from ..states.states import Note, States
+from ..states.joint_states import Note, States
 from .formats.sources import read_span
 from .formats.spans import Span
 from .run.plan import Part

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model, RootJoint
-from ..states.joint_states import STALENESS, abbreviated
-from ..states.states import Note
+from ..states.joint_states import STALENESS, Note, abbreviated
 from .formats.sources import open_source
 from .part import PartStates, Progress, read_part
 from .run.plan import Moment, Part

@@ -13,8 +13,7 @@ from . import joint_states as rules
 from . import kernel
 from . import memory as mem
 from .collector import Base, Collector, Joints
-from .joint_states import Rejected
-from .states import Note, States
+from .joint_states import Note, Rejected, States
 
 
 class BlockCollector(Collector):

@@ -15,8 +15,7 @@ from ..engine.model.model import Model
 from . import joint_states as rules
 from . import kernel
 from . import memory as mem
-from .joint_states import NEVER, Rejected
-from .states import Integers
+from .joint_states import NEVER, Integers, Rejected
 
 Base = tuple[Sequence[float], Sequence[float]]
 Layout = tuple[int, Integers]       # the part, and the entries (count, 4); see `memory`

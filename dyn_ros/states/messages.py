@@ -13,10 +13,9 @@ from . import joint_states as rules
 from . import kernel
 from . import memory as mem
 from .collector import Base, Collector, Joints
-from .joint_states import NEVER, Numbers, Rejected
+from .joint_states import NEVER, Numbers, Rejected, State
 from .kernel import DUE, UNREAD
 from .memory import KNOWS_ACCELERATION, KNOWS_EFFORT, KNOWS_VELOCITY, NEWEST
-from .states import State
 
 
 class MessageCollector(Collector):

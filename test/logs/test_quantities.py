@@ -223,7 +223,7 @@ def test_terms_and_the_whole_robot_as_the_nodes():
     pytest.importorskip("rclpy", reason="no ROS: run `make test`")
     from dyn_ros.nodes.robot.context import Terms
     from dyn_ros.nodes.robot.support import composite_body
-    from dyn_ros.states.states import State
+    from dyn_ros.states.joint_states import State
     for root_joint in ("fixed", "floating"):
         robot = context(root_joint=root_joint)
         states = moving(robot.model, 0.5)

@@ -10,9 +10,8 @@ from states.feeding import SECOND, Bytes, Decoder, packed
 
 import dyn_ros
 from dyn_ros.states.blocks import BlockCollector
-from dyn_ros.states.joint_states import MAX_LAYOUTS, Rejected
+from dyn_ros.states.joint_states import MAX_LAYOUTS, Rejected, States
 from dyn_ros.states.messages import MessageCollector
-from dyn_ros.states.states import States
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 MIMIC = """<robot name="hand"><link name="a"/>

@@ -22,8 +22,7 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import RobotState
 
 from ...states import joint_states as rules
-from ...states.joint_states import Rejected, abbreviated
-from ...states.states import STATE_HINT, State
+from ...states.joint_states import STATE_HINT, Rejected, State, abbreviated
 from ..messages import conversions
 from ..robot import RobotContext
 

@@ -16,9 +16,8 @@ from dyn_ros import Data, Model
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.bodies import Body
 
-from ...states.joint_states import Rejected, abbreviated, joint_rows
+from ...states.joint_states import Rejected, State, abbreviated, joint_rows
 from ...states.messages import MessageCollector
-from ...states.states import State
 
 Result = TypeVar("Result")
 Method = TypeVar("Method", bound=Callable[..., Any])

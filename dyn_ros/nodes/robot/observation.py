@@ -17,8 +17,7 @@ from dyn_ros.observer.fault_checks import Kind
 from dyn_ros.observer.faults import EffortMonitor
 from dyn_ros.observer.session import KALMAN_NOISE, Session, Setup
 
-from ...states.joint_states import Rejected, abbreviated
-from ...states.states import State
+from ...states.joint_states import Rejected, State, abbreviated
 from .context import RobotContext, SettingError
 
 NONE = 1e12         # threshold of rows that have none

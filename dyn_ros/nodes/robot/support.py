@@ -16,8 +16,7 @@ from dyn_ros.engine.algorithms.contacts.packed import contact_table
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.bodies import Body, joined, moved
 
-from ...states.joint_states import Rejected, abbreviated, duplicates
-from ...states.states import State
+from ...states.joint_states import Rejected, State, abbreviated, duplicates
 from .context import RobotContext, Terms, blamed_on
 
 COMPOSITE_TERMS = "com", "Ig", "hg"     # that `composite_body` reads

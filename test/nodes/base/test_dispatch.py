@@ -25,8 +25,8 @@ from dyn_ros.nodes.base.dispatch import Dispatch, Output, process_state
 from dyn_ros.nodes.base.parameters import SPECS
 from dyn_ros.nodes.dynamics_node import OUTPUTS, DynamicsNode
 from dyn_ros.nodes.robot.context import RobotContext, Terms
+from dyn_ros.states.joint_states import State
 from dyn_ros.states.rate_limiter import StampLimiter
-from dyn_ros.states.states import State
 
 ARM7 = (Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf").read_text()
 VALUES = {spec.name: [] if isinstance(spec.default, Parameter.Type) else spec.default

@@ -30,7 +30,7 @@ from dyn_ros.nodes.markers import vereshchagin as vereshchagin_markers
 from dyn_ros.nodes.robot.context import RobotContext, Terms
 from dyn_ros.nodes.vereshchagin_node import VereshchaginNode
 from dyn_ros.srv import SetPayload
-from dyn_ros.states.states import State
+from dyn_ros.states.joint_states import State
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 CENTROIDAL = "dyn_ros.nodes.centroidal_node"
