@@ -3,12 +3,12 @@
 """Quantities of many recordings, written to files: what the command ``dyn_ros log`` does."""
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from .. import __version__
 from .observed import Settings
@@ -20,16 +20,22 @@ from .run.plan import Part
 from .run.workers import Call, Failure
 from .selection import Prepared, Request, Selection, prepare
 from .write import bag, parquet
-from .write.columns import Table
 from .write.results import Folder, Origin, alone, folders
 from .write.summary import Summary
 
 _MOST_REASONS = 20      # that are kept of a recording
-Value = TypeVar("Value")
 
 
 class NotWritten(Exception):
     """Results cannot be written: a full disk, for example."""
+
+
+@contextmanager
+def _writing(file: Path | None = None) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise NotWritten(f"{file or error.filename or ''}: {error.strerror or error}") from error
 
 
 # -- in the workers
@@ -54,7 +60,8 @@ class Write:
             kept = thinned(part.states.stamp, self.rate)
             table = table.take(kept[part.warm:len(kept) - part.after])
         if len(table):
-            self._write(table, file)
+            with _writing(file):
+                (parquet if self.kind == "parquet" else bag).write(table, file)
         rejected = {reason: [note.messages, note.example]
                     for reason, note in part.rejected.items()}
         incomplete = incomplete_of(part)
@@ -62,13 +69,6 @@ class Write:
                 "states": len(table), "rejected": rejected,
                 "problems": [*part.problems, *filter(None, [incomplete])],
                 "notes": notes_of(part), "summary": Summary.of(table).to_dict()}
-
-    def _write(self, table: Table, file: Path) -> None:
-        write = parquet.write if self.kind == "parquet" else bag.write
-        try:
-            write(table, file)
-        except OSError as error:
-            raise NotWritten(f"{file}: {error.strerror or error}") from error
 
 
 # -- here
@@ -87,12 +87,10 @@ class Recorded:
     reasons: dict[str, int] = field(default_factory=dict)
 
     def note(self, reason: str) -> None:
-        """Note what could not be read or computed."""
         if reason in self.reasons or len(self.reasons) < _MOST_REASONS:
             self.reasons[reason] = self.reasons.get(reason, 0) + 1
 
     def __str__(self) -> str:
-        """Return the reasons, the first of them first."""
         return "; ".join(reason if count == 1 else f"{reason} ({count} parts)"
                          for reason, count in self.reasons.items())
 
@@ -126,7 +124,8 @@ class Log:
         it; `NotWritten` if results cannot be written: what is finished remains.
         """
         with ExitStack() as stack:
-            _written(lambda: stack.enter_context(alone(self._out)))
+            with _writing():
+                stack.enter_context(alone(self._out))
             self._run(workers, progress)
 
     def sweep(self) -> None:
@@ -146,13 +145,15 @@ class Log:
             elif done.number is not None:
                 self.messages += done.value["messages"]
                 self._add(recorded, done.value)
-                _written(partial(recorded.folder.add, done.number, done.value))
+                with _writing():
+                    recorded.folder.add(done.number, done.value)
             elif done.value.damage:
                 recorded.note(done.value.damage)
             if done.number is not None:
                 recorded.waiting -= 1
             if not recorded.waiting and self._write.kind == "mcap":
-                _written(partial(bag.write_metadata, recorded.folder.path))
+                with _writing():
+                    bag.write_metadata(recorded.folder.path)
 
     def _calls(self, index: int, prepared: Prepared) -> tuple[list[Call], float]:
         """Calls for the parts that are not finished, and the size of those that are."""
@@ -161,15 +162,15 @@ class Log:
             known = self.interval or prepared.interval
             self.interval = (min(known[0], prepared.interval[0]),
                              max(known[1], prepared.interval[1]))
-        numbers = set()
-        for number, facts in _written(partial(recorded.folder.open, self._overwrite)):
-            numbers.add(number)
+        with _writing():
+            finished = dict(recorded.folder.open(self._overwrite))
+        for facts in finished.values():
             self._add(recorded, facts)
         left = [Call(self._write, (recorded.folder.file(part.number, self._write.kind),
                                    prepared.selection, part), part.size, part.number)
-                for part in prepared.parts if part.number not in numbers]
+                for part in prepared.parts if part.number not in finished]
         recorded.waiting = len(left)
-        return left, sum(part.size for part in prepared.parts if part.number in numbers)
+        return left, sum(part.size for part in prepared.parts if part.number in finished)
 
     def _fail(self, recorded: Recorded, failure: Failure) -> None:
         if failure.kind == NotWritten.__name__:
@@ -177,7 +178,6 @@ class Log:
         recorded.note(str(failure))
 
     def _add(self, recorded: Recorded, facts: dict[str, Any]) -> None:
-        """Add what is known of a part to the totals."""
         self.states += facts["states"]
         for reason, (count, example) in facts["rejected"].items():
             before = self.rejected.get(reason, (0, example))
@@ -193,13 +193,6 @@ class Log:
     def damaged(self) -> list[Recorded]:
         """Recordings of which something could not be read or computed."""
         return [recorded for recorded in self.recordings if recorded.reasons]
-
-
-def _written(write: Callable[[], Value]) -> Value:
-    try:
-        return write()
-    except OSError as error:
-        raise NotWritten(f"{error.filename or ''}: {error.strerror or error}") from error
 
 
 def described(request: Request, write: Write, robot: str | None) -> dict[str, Any]:

@@ -147,7 +147,6 @@ def open_workers(workers: int | None, scheduler: str | None, retries: int = 2,
 
 
 def _cores() -> int:
-    """Number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -155,7 +154,6 @@ def _cores() -> int:
 
 def _call(function: Callable[[Recording], Any], rate: float | None, selection: Selection,
           part: Part) -> Any:
-    """Call the function for a part, in a worker."""
     return function(recording_of(read_part(part, selection), selection, part.path, rate=rate))
 
 
@@ -182,7 +180,6 @@ def _results(start: Callable[[], Workers], jobs: Callable[[Workers], Jobs],
 
 def _total(start: Callable[[], Workers], jobs: Callable[[Workers], Jobs], paths: Sequence[Path]
            ) -> Any:
-    """The combined value."""
     with closing(start()) as workers:
         combined = jobs(workers)
         failed = [_result(done, paths) for done in combined if done.failure is not None]

@@ -49,7 +49,6 @@ class PartStates(NamedTuple):
 
     @property
     def own(self) -> States:
-        """The states that belong to the part."""
         return self.states.take(slice(self.warm, len(self.states.stamp) - self.after))
 
 

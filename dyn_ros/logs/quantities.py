@@ -87,7 +87,6 @@ class _Maker:
         self.units: dict[str, str] = {}
 
     def add(self, column: str, values: Any, unit: str) -> None:
-        """Add a column."""
         self.columns[column], self.units[column] = np.ascontiguousarray(values), unit
 
     def add_rows(self, quantity: str, values: Array) -> None:
@@ -118,17 +117,13 @@ class _Maker:
             return {}
         v = self._v if self._all_known else np.where(self._is_known[:, None], self._v, 0.0)
         results: dict[str, Array] = {}
-        for start in range(0, len(self._q), _CHUNK):
+        for start in range(0, max(len(self._q), 1), _CHUNK):     # without states: the shapes
             rows = slice(start, start + _CHUNK)
             parts = all_terms(self._model, self._data, self._q[rows], v[rows], only=names)
             for name, part in zip(names, parts if len(names) > 1 else [parts]):
                 if name not in results:
                     results[name] = np.empty((len(self._q), *part.shape[1:]))
                 results[name][rows] = part
-        if not results:                       # no states
-            shapes = {"Ig": (6, 6), "com": (3,), "hg": (6,)}
-            return {name: np.empty((0, *((self._model.nv,) if name in ("g", "nle")
-                                         else shapes.get(name, ())))) for name in names}
         for name in _NEED_VELOCITY:
             if name in results:
                 self._unless_unknown(results[name])

@@ -227,7 +227,6 @@ def warnings_of(part: PartStates) -> list[str]:
 
 
 def notes_of(part: PartStates) -> list[str]:
-    """What is unusual about the messages of a part."""
     notes = []
     if part.resets:
         notes.append(_text("with stamps that jumped back", part.resets))

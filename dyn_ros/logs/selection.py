@@ -67,14 +67,12 @@ class Selection:
     joints: tuple[str, ...] = ()
 
     def collector(self) -> BlockCollector:
-        """Return a new collector of the states of this robot."""
         if self.model is None:
             return BlockCollector.of_names(self.names, self.staleness)
         return BlockCollector(self.model, self.staleness, self.base)
 
     @property
     def read_topics(self) -> tuple[str, ...]:
-        """All topics that are read."""
         return (*self.topics, *self.odometry)
 
     def columns(self) -> tuple[list[int], list[int]]:
@@ -86,12 +84,10 @@ class Selection:
 
     @property
     def position_names(self) -> tuple[str, ...]:
-        """Names of the numbers in q."""
         return self.names if self.model is None else self.model.position_names
 
     @property
     def velocity_names(self) -> tuple[str, ...]:
-        """Names of the numbers in v and in efforts."""
         return self.names if self.model is None else self.model.velocity_names
 
 
@@ -159,7 +155,6 @@ def robot_of(robot: Robot, root_joint: RootJoint) -> Model | None:
 
 
 def _described(source: Source, root_joint: RootJoint) -> Model | None:
-    """The robot that the recording describes."""
     text = source.description()
     if text is None:
         if root_joint is not None:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from ..engine.call.algorithm import ALGORITHMS
 from ..engine.call.data import Data
+from ..engine.kernel.fields import axis_lengths
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 
@@ -84,7 +85,7 @@ class GeneralizedUfunc:
         self._local = threading.local()
         self._names = _input_names(self.__name__, function, inputs, options)
         shapes = [_input_shape(self.__name__, name) for name in self._names]
-        self._ins = [tuple(_size(model, axis) for axis in shape) for shape in shapes]
+        self._ins = [axis_lengths(model, shape) for shape in shapes]
         result = self._call([model.neutral() if shape == ("nq",) else np.zeros(size)
                              for shape, size in zip(shapes, self._ins)])
         self._is_single = not isinstance(result, tuple)
@@ -96,12 +97,10 @@ class GeneralizedUfunc:
                              for axis, size in zip(names, shape) if axis not in known}
         self.output_dtypes = (float,) * len(self._outs)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what it was created from: a Data stays in its process."""
+    def __reduce__(self) -> tuple[Any, ...]:        # a Data stays in its process
         return GeneralizedUfunc, self._made_of
 
     def __repr__(self) -> str:
-        """Return the function, the robot and the signature."""
         return f"gufunc({self.__name__}, {self._model.name!r}): {self.signature}"
 
     def __call__(self, *arrays: ArrayLike) -> Any:
@@ -127,14 +126,10 @@ class GeneralizedUfunc:
         given = [np.asarray(array) for array in arrays]
         leading = np.broadcast_shapes(*(array.shape[:max(array.ndim - len(core), 0)]
                                         for array, core in zip(given, self._ins)))
-        if 0 in leading:
-            results = [np.empty(leading + shape) for shape in self._outs]
-        elif leading:
-            rows = [_rows(array, leading, len(core)) for array, core in zip(given, self._ins)]
-            results = [np.reshape(result, leading + shape)
-                     for result, shape in zip(_several(self._call(rows)), self._outs)]
-        else:
-            results = [np.array(result) for result in _several(self._call(given))]
+        if leading:
+            given = [_rows(array, leading, len(core)) for array, core in zip(given, self._ins)]
+        results = [np.reshape(result, leading + shape) if leading else np.array(result)
+                   for result, shape in zip(_several(self._call(given)), self._outs)]
         return results[0] if self._is_single else tuple(results)
 
     def _call(self, arrays: Sequence[Array]) -> Any:
@@ -157,9 +152,9 @@ def _rows(array: Array, leading: tuple[int, ...], core: int) -> Array:
 def _input_names(name: str, function: Callable[..., Any], inputs: Sequence[str] | None,
                  options: dict[str, Any]) -> tuple[str, ...]:
     try:
-        parameters = inspect.signature(function).parameters
+        parameters = dict(inspect.signature(function).parameters)
     except (TypeError, ValueError):
-        parameters = inspect.signature(lambda: None).parameters
+        parameters = {}
     if list(parameters)[:2] != ["model", "data"]:
         raise ValueError(f"function: expected a function of the engine, such as dyn_ros.rnea, got "
                          f"{name}")
@@ -190,17 +185,8 @@ def _result_axes(model: Model, name: str, shapes: Sequence[tuple[int, ...]]) -> 
     """The axes of the results: their names if the algorithm of this name has them."""
     fields = ALGORITHMS[name].results if name in ALGORITHMS else ()
     declared = [field.shape[::-1] if field.transposed else field.shape for field in fields]
-    sizes = [tuple(_size(model, axis) for axis in shape) for shape in declared]
+    sizes = [axis_lengths(model, shape) for shape in declared]
     return declared if sizes == list(shapes) else list(shapes)
-
-
-def _size(model: Model, axis: str | int) -> int:
-    if isinstance(axis, int):
-        return axis
-    sizes = {"rows": model.njoints + 1, "nframes": len(model.frame_names),
-             "parameters": 10 * model.njoints, "moments": 4 * model.njoints,
-             "placements": 6 * model.njoints}
-    return sizes.get(axis) or int(getattr(model, axis, -1))
 
 
 def _short(axis: str | int) -> str:

@@ -18,7 +18,7 @@ from ...engine.kernel.compiler import Entry
 from . import serialized as ser
 from . import spans as sp
 from .compression import Damaged
-from .index_kernel import INDEX_MCAP, MIN_MCAP_RECORD, MIN_ROS1_RECORD
+from .index_kernel import MIN_RECORD
 from .serialized import Channels, CodeOf
 from .spans import Format, Scan, Span, Topic
 
@@ -61,11 +61,9 @@ class Walk(ABC):
         """Note what a record defines, from its code in the index."""
 
     def note(self, damage: str) -> None:
-        """Note the first damage."""
         self.damage = self.damage or damage
 
     def read(self, offset: int, length: int) -> bytes:
-        """Bytes of the file."""
         self.file.seek(offset)
         return self.file.read(length)
 
@@ -82,7 +80,6 @@ class Walk(ABC):
         return index[index[:, 0] >= 0], size
 
     def examine(self) -> None:
-        """Read the chunks of which something is unknown."""
         for k, chunk in enumerate(self.chunks):
             if chunk.is_known(self.channels):
                 continue
@@ -93,7 +90,6 @@ class Walk(ABC):
                 self.damage = "; ".join(filter(None, (self.damage, problem)))
 
     def scan(self, span: int) -> Scan:
-        """What the file contains."""
         counts: Counter[int] = Counter()
         for chunk in self.chunks:
             counts.update(chunk.counts)
@@ -156,9 +152,8 @@ def index_of(entry: Entry, content: NDArray[np.uint8], codes: dict[int, int] | N
     ``codes`` are those of channels by their numbers. None: all messages, with the number of their
     channel as code, and negative codes for what defines channels.
     """
-    least = MIN_MCAP_RECORD if entry is INDEX_MCAP else MIN_ROS1_RECORD
     channels = np.array(sorted((codes or {}).items()), np.int64).reshape(-1, 2)
-    index = np.empty((len(content) // least + 1, 4), np.int64)
+    index = np.empty((len(content) // MIN_RECORD + 1, 4), np.int64)
     state = np.zeros(2, np.int64)
     compiled(entry)(
         content.ctypes.data, len(content), channels.ctypes.data,
@@ -167,7 +162,6 @@ def index_of(entry: Entry, content: NDArray[np.uint8], codes: dict[int, int] | N
 
 
 def chunked(scan: Callable[[Path], Scan], entry: Entry, content: Content) -> Format:
-    """A format of files of chunks."""
     def load(path: Path, place: tuple[Any, ...], code_of: CodeOf) -> Raw:
         channels, places = place
         codes = ser.codes_of(channels, code_of)

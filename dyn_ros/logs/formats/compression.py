@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import bz2
 import functools
+import importlib
 import io
 import shutil
 import tempfile
@@ -28,11 +29,7 @@ class Damaged(ValueError):
 
 def _require(name: str) -> Any:
     try:
-        if name == "zstandard":
-            import zstandard
-            return zstandard
-        import lz4.frame
-        return lz4.frame
+        return importlib.import_module(name)
     except ImportError:
         raise ImportError(f"recordings compressed with {name.split('.')[0]} require a package: "
                           "pip install dyn_ros[logs]") from None

@@ -60,9 +60,6 @@ def index_mcap(content, size, channels, count, index, state):
     return 0
 
 
-MIN_MCAP_RECORD = 9
-
-
 _O, _C, _T, _EQUALS = map(ord, "oct=")
 
 
@@ -120,9 +117,7 @@ def index_ros1(content, size, channels, count, index, state):
     return 0
 
 
-MIN_ROS1_RECORD = 8
-
-
+MIN_RECORD = 8          # bytes
 _INTEGER = types.int64
 INDEX_MCAP = Entry("logs-index_mcap", index_mcap, _INTEGER(*[_INTEGER] * 6), nogil=True)
 INDEX_ROS1 = Entry("logs-index_ros1", index_ros1, _INTEGER(*[_INTEGER] * 6), nogil=True)

@@ -125,10 +125,7 @@ def _text(content: bytes, offset: int) -> tuple[str, int]:
 # --- a file that was cut, is being written, or has no summary
 
 class _Walk(ck.Walk):
-    """Reads the headers of all records."""
-
     def walk(self) -> _Walk:
-        """Read everything that is needed."""
         self._schemas: dict[int, str] = {}
         behind = self._headers()
         self.examine()
@@ -166,7 +163,6 @@ class _Walk(ck.Walk):
         return b""
 
     def define(self, code: int, record: bytes) -> None:
-        """Note a schema or a channel."""
         try:
             if code == -_SCHEMA:
                 number, = struct.unpack_from("<H", record)
@@ -186,7 +182,6 @@ class _Walk(ck.Walk):
             self.chunks.append(Chunk((offset, length), size, sp.limited(start), sp.limited(stop)))
 
     def _count(self, head: bytes) -> None:
-        """Note the number of messages of a channel in the last chunk."""
         if len(head) == _INDEX_HEADER.size and self.chunks:
             channel, length = _INDEX_HEADER.unpack(head)
             last = self.chunks[-1]

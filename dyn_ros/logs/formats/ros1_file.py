@@ -51,10 +51,7 @@ def _content(file: BinaryIO, place: tuple[Any, ...]) -> tuple[bytes, bool]:
 
 
 class _Walk(ck.Walk):
-    """Reads the headers of all records."""
-
     def headers(self) -> None:
-        """Read all headers."""
         position, is_indexed, missing = len(MAGIC), False, 0
         while position < self.end:
             fields, start, length = self._header(position)
@@ -112,7 +109,6 @@ class _Walk(ck.Walk):
             stop=max(last.stop, sp.limited(int(times.max()))))
 
     def define(self, code: int, record: bytes) -> None:
-        """Note the topic and the type of a connection."""
         size = int.from_bytes(record[:4], "little")
         fields, more = _fields(record[4:4 + size]), _fields(record[8 + size:])
         topic = fields.get("topic", b"").decode("utf-8", "replace")

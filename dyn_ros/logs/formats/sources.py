@@ -177,7 +177,6 @@ def _files_of(path: Path) -> tuple[list[str], list[str]]:
 
 
 def _placed(name: str, scan: Scan) -> list[Span]:
-    """Spans that know the file of a folder that they are in."""
     return [span._replace(place=(name, span.place)) for span in scan.spans]
 
 

@@ -104,5 +104,4 @@ def cut(path: Path, where: str, usable: int) -> str:
 
 
 def limited(time: int) -> int:
-    """Log time within the accepted range."""
     return min(max(time, EARLIEST), LATEST)

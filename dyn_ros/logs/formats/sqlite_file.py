@@ -195,7 +195,6 @@ def _blocks(connection: sqlite3.Connection, start: int, stop: int, size: int
 
 
 def load(path: Path, place: tuple[Any, ...], code_of: CodeOf) -> Raw:
-    """Read the messages of a span."""
     channels, start, stop = place
     codes = ser.codes_of(channels, code_of)
     if not codes:

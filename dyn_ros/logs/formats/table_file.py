@@ -47,8 +47,6 @@ class _Base(NamedTuple):
 
 
 class _Columns:
-    """What the columns of a table contain."""
-
     def __init__(self, names: Sequence[str], path: Path) -> None:
         tables.require_unique(names, repr(str(path)))
         self.time = next((name for name in (tables.STAMP, *tables.TIMES) if name in names), "")
@@ -74,7 +72,6 @@ class _Columns:
                 *(Topic(base.topic, ODOMETRY, TABLE, count) for base in self.bases))
 
     def names(self, topics: Collection[str]) -> list[str]:
-        """Names of the columns that are read."""
         names = [name for joints in self.joints if joints.topic in topics
                  for group in joints.columns for name in group]
         names += [name for base in self.bases if base.topic in topics
@@ -181,7 +178,6 @@ def _log_times(stamps: NDArray[np.int64], first: int) -> NDArray[np.int64]:
 
 def read(path: Path, place: tuple[Any, ...], topics: Collection[str], decoder: Decoder
          ) -> Messages:
-    """Read the messages of a span."""
     block, first = place
     source = _opened(path)
     columns = _Columns(source.names, path)
@@ -251,7 +247,6 @@ def _base_messages(base: _Base, table: dict[str, NDArray[Any]], decoder: Decoder
 
 def _joined(parts: list[_Block], stamps: NDArray[np.int64], log_times: NDArray[np.int64],
             bad: int) -> Messages:
-    """Messages of all topics, in order of their rows."""
     rows = np.concatenate([part.rows for part in parts])
     counts = np.concatenate([part.counts for part in parts])
     sizes = counts.sum(axis=1, dtype=np.int64)

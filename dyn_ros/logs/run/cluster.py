@@ -63,7 +63,6 @@ class ClusterWorkers:
         return self._slots
 
     def submit(self, call: Call) -> None:
-        """Make a call in one of the processes."""
         future = self._submit(run, call.function, *call.arguments)
         self._under_way[future] = call
         self._completed.add(future)
@@ -88,7 +87,6 @@ class ClusterWorkers:
         return self._submit(run, _combined, reduce, *values)
 
     def value(self, held: Any) -> Any:
-        """Return a value where it is needed."""
         with self._connected():
             return held.result()
 

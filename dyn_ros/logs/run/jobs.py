@@ -80,7 +80,6 @@ class Jobs:
         self.total: list[Any] = []
 
     def __iter__(self) -> Iterator[Done]:
-        """Do everything; return what is finished as soon as it is."""
         for call, held, failure in completed(self._workers, self._parts, self._plans):
             is_part = call.number is not None
             is_combined = is_part and self._reduce is not None
@@ -157,7 +156,6 @@ class Total:
         self._levels.append([values])
 
     def finish(self) -> Sequence[Any]:
-        """Combine what is left."""
         values: Sequence[Any] = ()
         for level in self._levels:
             values = self._combined([*level, values])

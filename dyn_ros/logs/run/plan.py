@@ -75,7 +75,6 @@ def interval(source: Source, since: Moment | None, until: Moment | None) -> tupl
 
 
 def _cuts(spans: Sequence[Span], first: int, last: int, size: float) -> list[int]:
-    """Where parts begin, and where the last one ends."""
     if first >= last:
         return []
     cuts, filled = [first], 0.0

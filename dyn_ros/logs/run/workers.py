@@ -54,7 +54,6 @@ class Failure(Exception):
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
-        """Describe an exception."""
         if isinstance(error, Failure):
             return error
         if not isinstance(error, OSError):
@@ -95,7 +94,6 @@ class LocalWorkers:
         self._processes = set(multiprocessing.active_children()) - before
 
     def submit(self, call: Call) -> None:
-        """Make a call in one of the processes."""
         self._under_way[self._send(call)] = call
 
     def _send(self, call: Call) -> Future[bytes]:
@@ -131,7 +129,6 @@ class LocalWorkers:
         return True
 
     def _repeat(self, call: Call) -> None:
-        """Make a call alone."""
         for _ in range(self._retries + 1):
             if self._take(self._send(call), call):
                 return
@@ -153,7 +150,6 @@ class LocalWorkers:
         return functools.reduce(reduce, values)
 
     def value(self, held: Any) -> Any:
-        """Return a value where it is needed."""
         return held
 
     def close(self) -> None:
@@ -174,9 +170,6 @@ def _can_fork() -> bool:
 @contextmanager
 def _ctrl_c_waits() -> Iterator[None]:
     """Start processes that Ctrl-C does not interrupt before they ignore it."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -128,7 +128,6 @@ def _messages(table: Table) -> Iterator[_Sent]:
 
 
 def _matrix(table: Table, quantity: str, names: Sequence[str]) -> Array:
-    """The columns of a quantity, (n, number of names)."""
     return np.stack([table.columns[f"{quantity}.{name}"] for name in names], axis=1)
 
 
@@ -217,8 +216,6 @@ def _centroidal(table: Table) -> _Sent:
 # --- bags of several files
 
 class _File(NamedTuple):
-    """What a file contains."""
-
     name: str
     start: int
     stop: int
@@ -234,7 +231,6 @@ def write_metadata(folder: str | Path) -> None:
 
 
 def _read(path: Path) -> _File:
-    """Read what a file contains from its summary."""
     from mcap.reader import make_reader
     with open(path, "rb") as file:
         summary = make_reader(file).get_summary()

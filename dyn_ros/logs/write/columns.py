@@ -33,11 +33,9 @@ class Table:
     base: str = ""                  # "floating" or "planar", if it moves and is selected
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.log_time)
 
     def take(self, rows: Any) -> Table:
-        """Return some of the rows."""
         return replace(self, log_time=self.log_time[rows], columns={
             name: values[rows] for name, values in self.columns.items()})
 

@@ -30,7 +30,6 @@ class Curve(NamedTuple):
 
     @property
     def is_known(self) -> bool:
-        """Whether there is any number."""
         return not np.isnan(self.y).all()
 
     @property
@@ -77,8 +76,6 @@ def peaks(x: Array, y: Array, edges: NDArray[np.int_]) -> tuple[Array, Array]:
 
 
 class _Reader:
-    """Reads files and keeps the points of their curves."""
-
     def __init__(self, width: int, span: float) -> None:
         self._width, self._least_gap = width, span
         self._offset, self._last, self._usual = 0.0, np.nan, np.nan
@@ -86,7 +83,6 @@ class _Reader:
         self.points: dict[str, list[tuple[Array, Array]]] = {}
 
     def begin(self, pause: float) -> float:
-        """Begin a recording; return its time."""
         self.time += pause
         self._last = np.nan
         return self.time
@@ -111,7 +107,6 @@ class _Reader:
         self.time, self._last = float(x[-1]), float(stamp[-1])
 
     def end(self) -> None:
-        """Interrupt all curves."""
         for points in self.points.values():
             points.append((np.array([self.time]), np.array([np.nan])))
 

@@ -54,7 +54,6 @@ def write(table: Table, path: str | Path) -> None:
 
 
 def pyarrow_module() -> Any:
-    """Import pyarrow."""
     try:
         import pyarrow
     except ImportError:

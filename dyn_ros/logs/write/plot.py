@@ -24,23 +24,6 @@ _GRAY, _GREEN, _ORANGE, _BLUE, _RED, _DARK = (
     "#a8aeb7", "#5b9a5f", "#d08a35", "#2a6db0", "#b3372f", "#3c4043")
 _GRID, _LINE, _TEXT, _QUIET = "#e8eaed", "#c9ccd1", "#3c4043", "#6b7078"
 _AXES = (("x", _RED), ("y", _GREEN), ("z", _BLUE))
-# title, and for each curve in it: quantity, label, color; from back to front
-_OF_JOINTS = (
-    ("position", (("position", "position", _DARK),)),
-    ("velocity", (("velocity", "velocity", _DARK),)),
-    ("effort", (("effort", "measured", _GRAY), ("torque", "torque", _BLUE),
-                ("nle", "nle", _ORANGE), ("gravity", "gravity", _GREEN))),
-    ("external effort", (("residual", "residual", _ORANGE), ("external", "external", _BLUE))),
-    ("power", (("power", "power", _DARK),)))
-_OF_ROBOT = (
-    ("center of mass", tuple((f"com.{axis}", axis, color) for axis, color in _AXES)),
-    ("velocity of the center of mass", tuple(
-        (f"com_velocity.{axis}", axis, color) for axis, color in _AXES)),
-    ("angular momentum", tuple(
-        (f"angular_momentum.{axis}", axis, color) for axis, color in _AXES)),
-    ("energy", (("energy.total", "total", _GRAY), ("energy.potential", "potential", _GREEN),
-                ("energy.kinetic", "kinetic", _BLUE))),
-    ("power of all joints", (("power.total", "power", _DARK),)))
 _UNITS = ((3 * 86400.0, 86400.0, "d"), (3 * 3600.0, 3600.0, "h"), (600.0, 60.0, "min"),
           (0.0, 1.0, "s"))
 
@@ -52,11 +35,28 @@ _UNKNOWN = "unknown in all states"
 
 
 class Line(NamedTuple):
-    """A curve in a panel."""
-
     column: str
     label: str
     color: str
+
+
+# title, and the curves from back to front; a column of a joint also has its name
+_OF_JOINTS: tuple[tuple[str, tuple[Line, ...]], ...] = (
+    ("position", (Line("position", "position", _DARK),)),
+    ("velocity", (Line("velocity", "velocity", _DARK),)),
+    ("effort", (Line("effort", "measured", _GRAY), Line("torque", "torque", _BLUE),
+                Line("nle", "nle", _ORANGE), Line("gravity", "gravity", _GREEN))),
+    ("external effort", (Line("residual", "residual", _ORANGE),
+                         Line("external", "external", _BLUE))),
+    ("power", (Line("power", "power", _DARK),)))
+_OF_ROBOT = (
+    *((title, tuple(Line(f"{column}.{axis}", axis, color) for axis, color in _AXES))
+      for title, column in (("center of mass", "com"),
+                            ("velocity of the center of mass", "com_velocity"),
+                            ("angular momentum", "angular_momentum"))),
+    ("energy", (Line("energy.total", "total", _GRAY), Line("energy.potential", "potential", _GREEN),
+                Line("energy.kinetic", "kinetic", _BLUE))),
+    ("power of all joints", (Line("power.total", "power", _DARK),)))
 
 
 class Panel(NamedTuple):
@@ -71,8 +71,7 @@ class Panel(NamedTuple):
     joint: str
 
 
-def plot(files: Mapping[str, Sequence[Path]], path: str | Path,
-         columns: Collection[str] | None = None) -> None:
+def plot(files: Mapping[str, Sequence[Path]], path: str | Path) -> None:
     """Plot the Parquet files of recordings, in order of time, by the name of the recording.
 
     The path ends with .png or .html. A page contains all that it needs; its panels zoom together. A
@@ -80,26 +79,19 @@ def plot(files: Mapping[str, Sequence[Path]], path: str | Path,
     installs a package.
     """
     target = Path(path)
-    check_suffix(target)
+    if target.suffix.lower() not in SUFFIXES:
+        raise ValueError(f"plot: expected a file that ends with .png or .html, got {str(path)!r}")
     is_picture = target.suffix.lower() == ".png"
-    made = (_picture if is_picture else _page)(_curves(files, columns, is_picture))
+    made = (_picture if is_picture else _page)(_curves(files, is_picture))
     with whole_file(target) as file:
         file.write(made)
 
 
-def check_suffix(path: Path) -> None:
-    """Raise a ValueError unless a plot can be written to a file of this name."""
-    if path.suffix.lower() not in SUFFIXES:
-        raise ValueError(f"plot: expected a file that ends with .png or .html, got {str(path)!r}")
-
-
-def _curves(files: Mapping[str, Sequence[Path]], columns: Collection[str] | None,
-            is_picture: bool) -> Curves:
+def _curves(files: Mapping[str, Sequence[Path]], is_picture: bool) -> Curves:
     from pyarrow import parquet
     names = {name for paths in files.values() for path in paths[:1]
              for name in parquet.read_schema(path).names}
-    wanted = {line.column for panel in arrange(names, {}) for line in panel.lines
-              if columns is None or line.column in columns}
+    wanted = {line.column for panel in arrange(names, {}) for line in panel.lines}
     if not wanted:
         raise ValueError("plot: expected results with a column that can be plotted, got "
                          + (", ".join(sorted(names)[:20]) or "none"))
@@ -109,33 +101,29 @@ def _curves(files: Mapping[str, Sequence[Path]], columns: Collection[str] | None
 
 def arrange(columns: Collection[str], units: Mapping[str, str]) -> list[Panel]:
     """The panels for these columns, row by row."""
-    joints: dict[str, None] = {}
-    for _, lines in _OF_JOINTS:
-        for quantity, _, _ in lines:
-            prefix = quantity + "."
-            joints.update(dict.fromkeys(
-                name[len(prefix):] for name in columns
-                if name.startswith(prefix) and name != "power.total"))
-    kinds = [(title, lines) for title, lines in _OF_JOINTS if any(
-        f"{quantity}.{joint}" in columns for quantity, _, _ in lines for joint in joints)]
+    joints = list(dict.fromkeys(
+        name.partition(".")[2] for _, lines in _OF_JOINTS for line in lines for name in columns
+        if name.startswith(f"{line.column}.") and name != "power.total"))
+    kinds: list[tuple[str, list[Line]]] = []
+    for title, lines in _OF_JOINTS:
+        present = [line for line in lines
+                   if any(f"{line.column}.{joint}" in columns for joint in joints)]
+        if present:
+            is_title = len(present) > 1 or present[0].label == "measured"
+            kinds.append((title if is_title else present[0].label, present))
     panels = []
-    shown = {title: {label for quantity, label, _ in lines
-                     for joint in joints if f"{quantity}.{joint}" in columns}
-             for title, lines in kinds}
     for row, joint in enumerate(joints):
-        for place, (title, lines) in enumerate(kinds):
-            mine = [Line(f"{quantity}.{joint}", label, color) for quantity, label, color in lines
-                    if f"{quantity}.{joint}" in columns]
+        for place, (title, present) in enumerate(kinds):
+            mine = [line._replace(column=f"{line.column}.{joint}") for line in present
+                    if f"{line.column}.{joint}" in columns]
             if mine:
-                name = title if len(shown[title]) > 1 or "measured" in shown[title] else (
-                    mine[0].label)
-                panels.append(Panel(row, place, len(kinds), name, units.get(mine[0].column, ""),
+                panels.append(Panel(row, place, len(kinds), title, units.get(mine[0].column, ""),
                                     mine, joint))
-    of_robot = [(title, [Line(*line) for line in lines if line[0] in columns])
-                for title, lines in _OF_ROBOT]
-    for number, (title, known) in enumerate(panel for panel in of_robot if panel[1]):
-        panels.append(Panel(len(joints) + number, 0, 1, title,
-                            units.get(known[0].column, ""), known, ""))
+    row = len(joints)
+    for title, lines in _OF_ROBOT:
+        if mine := [line for line in lines if line.column in columns]:
+            panels.append(Panel(row, 0, 1, title, units.get(mine[0].column, ""), mine, ""))
+            row += 1
     return panels
 
 
@@ -176,14 +164,12 @@ def _layout(curves: Curves, low: float, high: float) -> tuple[list[Panel], int, 
 
 
 def _is_known(panel: Panel, curves: Curves) -> bool:
-    """Whether there is anything to show."""
     return any(curves.by_column[line.column].is_known for line in panel.lines)
 
 
 # --- picture
 
 def _picture(curves: Curves) -> bytes:
-    """The plot as PNG."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -220,7 +206,6 @@ def _picture(curves: Curves) -> bytes:
 
 
 def _draw(axes: Any, panel: Panel, curves: Curves, seconds: float) -> None:
-    """Draw the curves of a panel, and its axes."""
     from matplotlib.ticker import MaxNLocator
     axes.yaxis.set_major_locator(MaxNLocator(3, min_n_ticks=2))
     for line in panel.lines:
@@ -279,7 +264,6 @@ def _add_titles(axes: Any, panel: Panel, panels: Sequence[Panel], pieces: Sequen
 # --- page
 
 def _page(curves: Curves) -> bytes:
-    """The plot as a page."""
     try:
         from plotly import subplots
     except ImportError:

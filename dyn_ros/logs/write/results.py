@@ -95,11 +95,9 @@ class Folder:
                              "pass another folder, or --overwrite to compute the results again")
 
     def file(self, number: int, suffix: str) -> Path:
-        """The file of a part."""
         return self.path / f"part-{number:06d}.{suffix}"
 
     def add(self, number: int, facts: Mapping[str, Any]) -> None:
-        """Note that a part is finished."""
         with (self.path / _PARTS).open("a", encoding="utf-8") as file:
             file.write(json.dumps({"part": number, **facts}) + "\n")
 
@@ -112,12 +110,9 @@ def _read(path: Path) -> dict[str, Any] | None:
     """Read a manifest; None if there is none, or none that was finished."""
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError, ValueError):
-        return None
-    try:
         is_one = (set(manifest["source"]) == set(Origin._fields)
                   and isinstance(manifest["options"], dict))
-    except (KeyError, TypeError):
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
         return None
     return manifest if is_one else None
 
@@ -136,7 +131,6 @@ def _read_parts(path: Path, folder: Path) -> Iterable[tuple[int, dict[str, Any]]
 
 
 def _line(line: bytes) -> dict[str, Any] | None:
-    """Read the line of a part; None if it is damaged."""
     try:
         facts = json.loads(line)
     except ValueError:

@@ -34,14 +34,12 @@ class Column:
         return float(np.sqrt(self.square / self.count)) if self.count else float("nan")
 
     def __add__(self, other: Column) -> Column:
-        """Return the column of both."""
         return Column(self.count + other.count, self.square + other.square,
                       min(self.lowest, other.lowest), max(self.highest, other.highest),
                       self.unit or other.unit)
 
 
 def column(values: Array, unit: str = "") -> Column:
-    """Summarize the numbers of a column."""
     known = values[~np.isnan(values)]
     return Column(len(known), float(known @ known), float(known.min(initial=np.inf)),
                   float(known.max(initial=-np.inf)), unit)
@@ -60,7 +58,6 @@ class Summary:
 
     @classmethod
     def of(cls, table: Table) -> Summary:
-        """Summarize a table."""
         stamp = table.columns["stamp"]
         seconds = 1e-9 * float(stamp.max() - stamp.min()) if len(stamp) else 0.0
         return cls(len(table), seconds, {
@@ -68,14 +65,12 @@ class Summary:
             for name, values in table.columns.items() if name not in _LEFT_OUT})
 
     def __add__(self, other: Summary) -> Summary:
-        """Return the summary of the tables of both."""
         columns = dict(self.columns)
         for name, one in other.columns.items():
             columns[name] = columns[name] + one if name in columns else one
         return Summary(self.rows + other.rows, self.seconds + other.seconds, columns)
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as objects of JSON."""
         return {"rows": self.rows, "seconds": self.seconds, "columns": {
             name: [one.count, one.square, *((one.lowest, one.highest) if one.count else
                                             (None, None)), one.unit]
@@ -83,7 +78,6 @@ class Summary:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Summary:
-        """The summary that ``to_dict`` was called for."""
         return cls(content["rows"], content["seconds"], {
             name: Column(count, square, np.inf if lowest is None else lowest,
                          -np.inf if highest is None else highest, unit)
@@ -97,7 +91,6 @@ class Summary:
             yield (name, share, *([f"{number:.4g}" for number in numbers] or [""] * 3), one.unit)
 
     def printed(self) -> Printed:
-        """The table for a terminal."""
         from rich import box
         from rich.markup import escape
         from rich.table import Column as Cells

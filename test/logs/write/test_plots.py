@@ -119,7 +119,8 @@ def test_a_picture(results, tmp_path):
     assert content.startswith(b"\x89PNG")
     width, height = struct.unpack(">II", content[16:24])
     assert width > 1500 and height > 1000
-    plot(results, tmp_path / "b.png", ["residual.elbow_pitch"])
+    one = write(tmp_path / "one.parquet", 0.01 * np.arange(9), **{"residual.a": np.arange(9.0)})
+    plot({"one": [one]}, tmp_path / "b.png")
     assert struct.unpack(">I", (tmp_path / "b.png").read_bytes()[20:24])[0] < 400
     plot({"one": results["day <1>"][:1], "two": results["day <1>"][1:]}, tmp_path / "c.png")
 
@@ -169,8 +170,9 @@ def test_a_page_of_a_single_state(few, results, tmp_path):
 def test_what_cannot_be_plotted(results, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"expected a file that ends with .png or .html, got"):
         plot(results, tmp_path / "a.pdf")
+    times = write(tmp_path / "b.parquet", np.arange(3.0), nothing=np.arange(3.0))
     with pytest.raises(ValueError, match="expected results with a column that can be plotted"):
-        plot(results, tmp_path / "a.png", ["nothing"])
+        plot({"a": [times]}, tmp_path / "a.png")
     empty = write(tmp_path / "a.parquet", np.zeros(0), **{"residual.a": np.zeros(0)})
     with pytest.raises(ValueError, match="with at least one state"):
         plot({"a": [empty]}, tmp_path / "a.png")
@@ -179,4 +181,4 @@ def test_what_cannot_be_plotted(results, tmp_path, monkeypatch):
     for suffix in ("png", "html"):
         with pytest.raises(ImportError, match=r"pip install dyn_ros\[logs\]"):
             plot(results, tmp_path / f"a.{suffix}")
-    assert {each.name for each in tmp_path.iterdir()} == {"a.parquet"}
+    assert {each.name for each in tmp_path.iterdir()} == {"a.parquet", "b.parquet"}
