@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A page with a robot, and all that is on it; independent of ROS.
 
-A `Session` receives states, torques, markers and contacts, and draws them when it is updated. What
-users do on the page, it asks of an `Actor`: a ROS node, or a robot in this process.
+A `Session` receives states, torques and markers, and draws them when it is updated. What users do
+on the page, it asks of an `Actor`: a ROS node, or a robot in this process.
 """
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import contextlib
 import io
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..engine.kernel.types import Array
 from ..engine.model.urdf import Tree
-from ..states.joint_states import check_pose
+from ..states.joint_states import abbreviated, check_pose
 from ..states.rate_limiter import RateLimiter
-from . import status
 from .actor import Actor, Settings
 from .motion import SpringFollower
 from .page import page
@@ -41,19 +41,35 @@ if TYPE_CHECKING:
 PLOTS = 10.0        # update rate of the numbers and plots [Hz]
 STALE = 1.0         # age at which a torque that is no longer received becomes unknown [s]
 FAR = 0.3           # motion of the root link after which the cameras follow it / reach
+FORGET = 10.0       # how long a problem stays on the page [s]
+MOST_PROBLEMS = 4   # shown on the page at once
 
 
-History: TypeAlias = "Callable[[], Iterable[tuple[float, Mapping[str, Array]]]]"
+class Problems:
+    """What went wrong in the last seconds."""
+
+    def __init__(self) -> None:
+        self._lines: deque[tuple[float, str]] = deque(maxlen=MOST_PROBLEMS)
+
+    def add(self, what: str, why: object) -> None:
+        """Add the last line of an error."""
+        line = str(why).strip().split("\n")[-1]
+        self._lines.append((time.monotonic(), f"{what}: {line}"))
+
+    def recent(self, lasting: list[str], now: float) -> Iterable[str]:
+        """Return those that last, and the others of the last seconds, each once."""
+        while self._lines and now - self._lines[0][0] > FORGET:
+            self._lines.popleft()
+        return [*lasting, *dict.fromkeys(line for _, line in self._lines if line not in lasting)]
 
 
 class Session:
-    """A page, served to any number of browsers, at `address`.
+    """A page, served to any number of browsers, at `address`; a `page.PageError` if it cannot be.
 
     `settings` may be changed later; plays, hangs, pushes, curves, plot_seconds and mesh_paths apply
     to the next robot. `robot`, `panel` and `touch` are None until `show_robot`. `notice` is shown
     instead of where the states come from. `history` returns the samples that the plots show, as
-    times [s] and torques by curve; None: those that were received. A `page.PageError` is raised if
-    the page cannot be served.
+    times [s] and torques by curve; None: those that were received.
     """
 
     def __init__(self, host: str, port: int, actor: Actor,
@@ -68,9 +84,9 @@ class Session:
         self.panel: Panel | None = None
         self.touch: Touch | None = None
         self.notice = ""
-        self.history: History | None = None
+        self.history: Callable[[], Iterable[tuple[float, Mapping[str, Array]]]] | None = None
         self._follower: SpringFollower | None = None
-        self._problems = status.Problems()
+        self._problems = Problems()
         self._odometry_frame: str | None = None
         self._timeline = Timeline()
         self._pose: Array | None = None
@@ -80,12 +96,11 @@ class Session:
         self._plot_limiter, self._status_limiter = RateLimiter(PLOTS), RateLimiter(1.0)
         self.cameras, self.floor = Cameras(self.server), Floor(self.server)
 
-    def wait(self, text: str, title: str = "Waiting for a robot") -> None:
+    def wait(self, text: str) -> None:
         """Show why there is no robot yet, and what to do."""
-        show_waiting(self.server, title, text)
+        show_waiting(self.server, text)
 
     def _arrange(self, client: viser.ClientHandle, window: page.Window) -> None:
-        """Adapt the page to a browser's window and color scheme."""
         self.floor.show(client, window.dark)
         if window.software:
             light_simply(client)
@@ -93,7 +108,6 @@ class Session:
             self.panel.arrange(client, window)
 
     def close(self) -> None:
-        """Stop serving the page."""
         with contextlib.redirect_stdout(io.StringIO()):     # viser prints that it stopped
             self.server.stop()
 
@@ -151,20 +165,15 @@ class Session:
 
         Joints that the robot does not have are ignored; positions that are not finite are reported.
         Markers with the same stamp [ns] are shown together with this state; without a stamp, the
-        state is shown in the next update. A ValueError if the numbers of names and positions
-        differ.
+        state is shown in the next update. A ValueError for another number of names.
         """
-        robot = self.robot
-        if robot is None:
+        if self.robot is None:
             return
-        names = tuple(names)
-        for name, slot, x in zip(names, self._slots(names),
-                                 _array("positions", position, len(names)).tolist()):
-            if slot is not None:
-                if math.isfinite(x):
-                    self._q[slot] = x
-                else:
-                    self._actor.reject("joint_states", f"the position of {name} is {x:g}")
+        for name, slot, x in self._known(names, "positions", position):
+            if math.isfinite(x):
+                self._q[slot] = x
+            else:
+                self._actor.reject("joint_states", f"the position of {name} is {x:g}")
         self._states += 1
         self._timeline.receive_state(stamp, self._q.copy(), self._pose, time.monotonic())
         if len(effort) == len(names):
@@ -172,31 +181,32 @@ class Session:
 
     def receive_torques(self, curve: str, names: Sequence[str], effort: Sequence[float] | Array,
                         ) -> None:
-        """Process torques for a curve of the plots, one of `Settings.curves` [N m, N].
-
-        A ValueError if the numbers of names and efforts differ.
-        """
+        """Process torques [N m, N] for one of `Settings.curves`, as `receive_states`."""
         if self.robot is not None:
-            efforts = _array("efforts", effort, len(names))
-            for slot, x in zip(self._slots(tuple(names)), efforts.tolist()):
-                if slot is not None:
-                    self._torques[curve][slot] = x
+            for _, slot, x in self._known(names, "efforts", effort):
+                self._torques[curve][slot] = x
             self._last_received[curve] = time.monotonic()
 
-    def _slots(self, names: tuple[str, ...]) -> list[int | None]:
-        """Return, for each name, the index of the joint or None."""
-        assert self.robot is not None
+    def _known(self, names: Sequence[str], what: str, values: Sequence[float] | Array,
+               ) -> Iterator[tuple[str, int, float]]:
+        """Yield name, index and value of each joint that the robot has."""
+        if len(values) != len(names):
+            raise ValueError(f"{len(names)} names, but {len(values)} {what}")
+        names = tuple(names)
         if names not in self._layouts:
+            assert self.robot is not None
             if len(self._layouts) > 100:
                 self._layouts.clear()
-            self._layouts[names] = [self.robot.slot(name) for name in names]
-        return self._layouts[names]
+            self._layouts[names] = [self.robot.slots.get(name) for name in names]
+        for name, slot, x in zip(names, self._layouts[names], np.asarray(values).tolist()):
+            if slot is not None:
+                yield name, slot, x
 
     def place(self, pose: Sequence[float], frame: str, stamp: int | None = None) -> None:
         """Set the pose of the root link in a frame of the world: x y z qx qy qz qw.
 
-        The stamp [ns] is that of a state with this pose, as in `receive_states`.
-        A ValueError if it is not finite, or its quaternion is not of unit length.
+        The stamp [ns] is that of a state with this pose. A ValueError if it is not finite, or its
+        quaternion is not of unit length.
         """
         if self.robot is None:
             return
@@ -206,15 +216,11 @@ class Session:
             self._timeline.receive_state(stamp, self._q.copy(), self._pose, time.monotonic())
 
     def receive_markers(self, topic: str, array: MarkerArray) -> None:
-        """Process the markers of a topic; what cannot be shown is reported when it is drawn.
-
-        They are kept until a state with their stamp is shown, unless they belong to none.
-        """
+        """Process the markers of a topic; what cannot be shown is reported when it is drawn."""
         if self.robot is not None:
             self._timeline.receive_markers(topic, array, time.monotonic())
 
     def forget_markers(self, topic: str) -> None:
-        """Remove the markers of a topic that will send no more."""
         self._timeline.forget(topic)
         self.drawing.clear(topic)
 
@@ -226,13 +232,11 @@ class Session:
         return self.robot.node(frame)
 
     def show_problem(self, what: str, why: object) -> None:
-        """Show a problem for a while."""
         self._problems.add(what, why)
 
     # User input
 
     def _handle_events(self, panel: Panel) -> None:
-        """Carry out what users did on the page."""
         actions: dict[str, Callable[..., object]] = {
             "slide": self._slide, "pause": self._start_manual_motion,
             "play": lambda: self._set_playing(True), "push": lambda link: self._start_pushing(),
@@ -254,7 +258,6 @@ class Session:
         return self._follower
 
     def _set_playing(self, plays: bool) -> None:
-        """Start or stop the robot's own motion."""
         assert self.panel is not None
         self.panel.show_playing(plays)
         if plays:
@@ -305,7 +308,6 @@ class Session:
             self._handle.let_go()
 
     def _push(self, seconds: float) -> None:
-        """Push the link with the handle, at its origin."""
         handle = self._handle
         if handle is None or self.panel is None:
             return
@@ -340,9 +342,9 @@ class Session:
                 return
             if plots:
                 panel.show_numbers()
-                pushed = self._handle
-                touch.show(now, pushed.link if pushed else None,
-                           pushed.force if pushed else np.zeros(3), self._actor.can_weigh())
+                handle = self._handle
+                touch.show(now, handle.link if handle else None,
+                           handle.force if handle else np.zeros(3), self._actor.can_weigh())
                 if self._follower is None:
                     panel.show_positions(self._q)
 
@@ -363,35 +365,35 @@ class Session:
             self._actor.reject("markers", problem)
 
     def _sample(self, panel: Panel, now: float) -> None:
-        if self.history is None:
-            self._forget_torques(now)
-            panel.sample(now, self._torques)
+        if self.history is not None:
+            panel.forget_samples()
+            for time_, values in self.history():
+                panel.sample(time_, values)
             return
-        panel.forget_samples()
-        for time_, values in self.history():
-            panel.sample(time_, values)
-
-    def _forget_torques(self, now: float) -> None:
-        """Mark torques that are no longer received as unknown."""
         for curve, received in self._last_received.items():
             if now - received > STALE:
                 self._torques[curve][:] = math.nan
+        panel.sample(now, self._torques)
 
     def _show_status(self, panel: Panel, robot: RobotScene, now: float) -> None:
         """Update the status line, the problems and the check boxes, once a second."""
-        states, self._states = self._states, 0
+        live, self._states = bool(self._states), 0
         free = self._actor.can_move()
         panel.enable(free)
-        unknown = [name for name, x in zip(robot.names, self._q) if not math.isfinite(x)]
-        waits = self._holds and self._follower is None and self.settings.plays
-        text = self.notice or status.text(free, bool(states), unknown, waits,
-                                          self._follower is not None)
-        lasting = [*robot.problems[:status.MOST_PROBLEMS], *self._timeline.notes(now)]
-        panel.show_status(text, self._problems.recent(lasting, now), bool(states))
+        lasting = [*robot.problems[:MOST_PROBLEMS], *self._timeline.notes(now)]
+        panel.show_status(self.notice or self._status(robot, free, live),
+                          self._problems.recent(lasting, now), live)
         panel.show_families(self.drawing.families)
 
-
-def _array(what: str, values: Sequence[float] | Array, count: int) -> Array:
-    if len(values) != count:
-        raise ValueError(f"{count} names, but {len(values)} {what}")
-    return np.asarray(values)
+    def _status(self, robot: RobotScene, free: bool, live: bool) -> str:
+        """Return where the states come from; `free`: no other program moves the robot."""
+        if self._holds and self._follower is None and self.settings.plays:
+            return "it waits while you reach for the ball"
+        if not live:
+            return "no joint states: move a slider" if free else "no joint states"
+        unknown = [name for name, x in zip(robot.names, self._q) if not math.isfinite(x)]
+        if unknown:
+            return "unknown position of " + abbreviated(unknown)
+        manual = self._follower is not None
+        return ("moved by the sliders" if manual else "receiving joint states") + (
+            "" if free else "; another program moves the robot, the sliders are read-only")

@@ -306,11 +306,12 @@ def start(server: Server, label: str) -> None:
     gui.main_panel.dock_left()
 
 
-def show_waiting(server: Server, title: str, text: str) -> None:
+def show_waiting(server: Server, text: str) -> None:
     """Show why there is no robot yet, and what to do."""
     start(server, "dyn_ros")
-    server.gui.add_html(f'<div class="dyn-wait" role="status">{line(title, "title")}'
-                        f"{line(text, 'soft')}</div>")
+    title = line("Waiting for a robot", "title")
+    server.gui.add_html(
+        f'<div class="dyn-wait" role="status">{title}{line(text, "soft")}</div>')
 
 
 def _markers_style(kinds: Mapping[str, Kind]) -> str:

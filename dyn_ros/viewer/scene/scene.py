@@ -53,8 +53,8 @@ class RobotScene:
 
     `tree` is from `read_urdf` without a root joint; for `folders` see `find_mesh`. `names` and
     `joints` are those with a coordinate of their own: of one degree of freedom, except mimic
-    joints. `reach` is an upper bound on the distance of a link's origin from the root's [m],
-    `problems` what is not shown, with the reason.
+    joints; `slots` are their indices by name. `reach` is an upper bound on the distance of a link's
+    origin from the root's [m], `problems` what is not shown, with the reason.
     """
 
     def __init__(self, scene: viser.SceneApi, tree: Tree, xml: str,
@@ -67,7 +67,7 @@ class RobotScene:
                if joint.kind in ONE_DOF and joint.mimic is None]
         self.joints = [self._moving[i] for i in own]
         self.names = [joint.name for joint in self.joints]
-        self._slots = {name: slot for slot, name in enumerate(self.names)}
+        self.slots = {name: slot for slot, name in enumerate(self.names)}
         self._follow(own)
         self._nodes = self._add_joints()
         self._frames = {frame.name: frame for frame in tree.frames}
@@ -186,7 +186,7 @@ class RobotScene:
         whole = self._tree.base_inertia.mass + sum(joint.inertia.mass for joint in self._moving)
         depths = [0] * (len(self._moving) + 1)          # the last one is the root link's
         for i, joint in enumerate(self._moving):
-            major = joint.name in self._slots and carried[i] >= LIGHT * whole
+            major = joint.name in self.slots and carried[i] >= LIGHT * whole
             depths[i] = depths[joint.parent] + major
         depth = {link: depths[self._frames[link].parent] for link in self.links}
         return max(reversed(self.links), key=depth.__getitem__)
@@ -259,10 +259,6 @@ class RobotScene:
         return world
 
     # Motion
-
-    def slot(self, name: str) -> int | None:
-        """Return the index of a joint in `names`, or None."""
-        return self._slots.get(name)
 
     def move(self, q: ArrayLike) -> None:
         """Set the joint positions, (n,) in the order of `names`; send those that changed."""

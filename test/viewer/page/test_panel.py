@@ -231,7 +231,7 @@ def test_a_window_of_any_size():
 
 
 def test_waiting(server):
-    show_waiting(server, "Waiting for a robot", "Start <one>.")
+    show_waiting(server, "Start <one>.")
     text = [handle.content for handle in server.gui._container_handle_from_uuid["root"]
             ._children.values()]
     assert len(text) == 1 and "Waiting for a robot" in text[0] and "Start &lt;one&gt;." in text[0]
