@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
+from html import escape
 from os import PathLike
 from pathlib import Path
-from typing import NamedTuple
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +36,13 @@ from ..logs.recording import warnings_of
 from ..logs.run.plan import Part
 from ..logs.selection import ODOMETRY, Request, Selection, prepared
 from .motion import coordinates
-from .page.replay_panel import ReplayPanel
 from .session import Session
 from .standalone import Picture, StandaloneActor, compile_torques
+
+if TYPE_CHECKING:
+    import viser
+
+    from .page.panel import Panel
 
 CURVES = ("effort", "gravity", "nle", "residual", "external")
 QUANTITIES = ("gravity", "nle", "residual", "external")
@@ -45,14 +53,15 @@ COMPILE = -1        # instead of the number of a part
 GAP = 0.5           # a longer time without states is a gap [s]
 SPAN = 10.0         # of the plots [s]
 SAMPLES = 100       # of each curve in this time
+SPEEDS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+HELD = 0.5          # after a user has moved the time bar, it is not moved by the recording [s]
+BACK, NEXT = "\u25c0 state", "state \u25b6"
 
 
 # --- opening
 
 @dataclass(frozen=True, eq=False)
 class OpenRecording:
-    """A recording that can be replayed: the robot, what is read of it, and its parts."""
-
     name: str
     xml: str
     model: Model
@@ -128,13 +137,11 @@ class Loader:
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread after its current part."""
         with self._change:
             self._closed = True
             self._change.notify()
 
     def get(self, number: int) -> Loaded | None:
-        """Return a part, or None if it is not read yet."""
         return self._parts.get(number)
 
     def want(self, numbers: Sequence[int]) -> None:
@@ -185,9 +192,8 @@ class Loader:
 
     def _load(self, number: int) -> Loaded:
         """Read a part, with its quantities if they are compiled."""
-        recording = self._recording
-        model = recording.model
-        part = read_part(recording.parts[number], recording.selection)
+        model = self._recording.model
+        part = read_part(self._recording.parts[number], self._recording.selection)
         own = part.own
         torques = {"effort": own.tau}
         if self._is_compiled:
@@ -201,15 +207,68 @@ class Loader:
 
 # --- replay
 
-class Replay(StandaloneActor):
-    """A recording that is replayed on a page."""
+class TimeBar:
+    """The controls of a recording, from `start` [ns since 1970] on for a `duration` [s].
 
+    The queue `events` is what users do: ("play", whether), ("speed", factor), ("step", -1 or 1) and
+    ("seek", seconds).
+    """
+
+    def __init__(self, server: viser.ViserServer, panel: Panel, name: str, start: int,
+                 duration: float) -> None:
+        self.events: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
+        self._name, self._start, self._duration = name, start, duration
+        self._plays = False
+        self._moved = -HELD
+        self._loop = server.get_event_loop()
+        gui = server.gui
+        with panel.top:
+            self._text = gui.add_html("")
+            self._bar = gui.add_slider("time [s]", 0.0, max(round(duration, 3), 1e-3), 1e-3, 0.0)
+            self._play = gui.add_button("Play")
+            self._step = gui.add_button_group("step", (BACK, NEXT))
+            self._speed = gui.add_dropdown(
+                "speed", [f"{speed:g} x" for speed in SPEEDS], initial_value="1 x")
+        self._play.on_click(lambda event: self.events.put(("play", not self._plays)))
+        self._step.on_click(lambda event: self.events.put(
+            ("step", 1 if event.target.value == NEXT else -1)))
+        self._speed.on_update(lambda event: self.events.put(
+            ("speed", float(self._speed.value.split()[0]))))
+
+        # A coroutine runs in viser's own thread, before the recording's time is written there.
+        @self._bar.on_update
+        async def _(event: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
+            if event.client is not None:        # moved by a user, not by the recording
+                self._moved = time.monotonic()
+                self.events.put(("seek", event.target.value))
+
+    def show(self, seconds: float, plays: bool, note: str) -> None:
+        """Show the time since the start [s], whether it advances, and a note."""
+        if plays != self._plays:
+            self._plays = plays
+            self._play.label = "Pause" if plays else "Play"
+        date = datetime.fromtimestamp(1e-9 * self._start + seconds, timezone.utc)
+        text = ('<div class="dyn" style="font-variant-numeric:tabular-nums">'
+                f'<b>{escape(self._name)}</b><br><span class="time">{seconds:.2f} s</span> of '
+                f'{self._duration:.2f} s &nbsp; {date:%Y-%m-%d %H:%M:%S} UTC'
+                f'<br><span class="note">{escape(note) or "&nbsp;"}</span></div>')
+        if text != self._text.content:
+            self._text.content = text
+            self._loop.call_soon_threadsafe(self._put, seconds)
+
+    def _put(self, seconds: float) -> None:
+        if time.monotonic() - self._moved > HELD:
+            self._bar.value = min(max(round(seconds, 3), self._bar.min), self._bar.max)
+
+
+class Replay(StandaloneActor):
     def __init__(self, recording: OpenRecording) -> None:
         self._recording, self._model = recording, recording.model
         parts = recording.parts
         self._starts = [part.start for part in parts]
         self._first, self._last = parts[0].start, parts[-1].stop - 1
         self._now = self._first                     # [ns]
+        self._duration = 1e-9 * (self._last - self._first)
         self._speed, self._plays = 1.0, True
         self._loader = Loader(recording)
         self._picture = Picture(self._model)
@@ -217,22 +276,16 @@ class Replay(StandaloneActor):
         self._shown: tuple[int, int] | None = None
 
     def close(self) -> None:
-        """Stop reading."""
         self._loader.close()
 
     def show(self, session: Session, xml: str) -> None:
-        """Show the robot on a page."""
         super().show(session, xml)
         assert session.robot is not None and session.panel is not None
         self._names = [name for name in session.robot.names if name in self._model.joint_names]
         self._idx_q, self._idx_v = coordinates(self._model, self._names)
-        self._bar = ReplayPanel(
+        self._bar = TimeBar(
             session.server, session.panel, self._recording.name, self._first, self._duration)
         session.history = self._history
-
-    @property
-    def _duration(self) -> float:
-        return 1e-9 * (self._last - self._first)
 
     # Time
 
@@ -268,8 +321,7 @@ class Replay(StandaloneActor):
 
     def _step(self, count: int) -> None:
         """Go to the next or previous state."""
-        number, row = self._at(self._now)
-        part = self._loader.get(number)
+        number, row, part = self._at(self._now)
         if part is None:
             return
         row += count
@@ -280,19 +332,18 @@ class Replay(StandaloneActor):
             self._now = int(part.log_time[row])
 
     def _number(self, now: int) -> int:
-        """Return the part of a time [ns]."""
         return max(bisect_right(self._starts, now) - 1, 0)
 
-    def _at(self, now: int) -> tuple[int, int]:
-        """Return part and row of the latest state at a time [ns]; row -1: it is not loaded."""
+    def _at(self, now: int) -> tuple[int, int, Loaded | None]:
+        """Return the part and the row of the latest state at a time [ns]; -1: it is not loaded."""
         number = self._number(now)
         for each in (number, number - 1):
             part = self._loader.get(each)
             if part is not None:
                 row = int(np.searchsorted(part.log_time, now, side="right")) - 1
                 if row >= 0:
-                    return each, row
-        return number, -1
+                    return each, row, part
+        return number, -1, self._loader.get(number)
 
     # What is shown
 
@@ -306,8 +357,7 @@ class Replay(StandaloneActor):
             if problem not in self._problems:
                 self._problems.add(problem)
                 session.show_problem(self._recording.name, problem)
-        found, row = self._at(self._now)
-        part = self._loader.get(found)
+        found, row, part = self._at(self._now)
         if row < 0 or part is None:
             return f"no states here: {problems[-1]}" if problems else "no states yet"
         age = 1e-9 * (self._now - int(part.log_time[row]))
@@ -338,13 +388,12 @@ class Replay(StandaloneActor):
         """Yield the samples of the plots: those before the time that is shown."""
         unknown = np.full(len(self._names), math.nan)
         for count in range(SAMPLES - 1, -1, -1):
-            time = self._now - count * round(1e9 * SPAN / SAMPLES)
-            if time < self._first:
+            now = self._now - count * round(1e9 * SPAN / SAMPLES)
+            if now < self._first:
                 continue
-            number, row = self._at(time)
-            part = self._loader.get(number)
+            _, row, part = self._at(now)
             values = {}
-            if row >= 0 and part is not None and time - int(part.log_time[row]) < 1e9 * GAP:
+            if row >= 0 and part is not None and now - int(part.log_time[row]) < 1e9 * GAP:
                 values = {name: each[row, self._idx_v] for name, each in part.torques.items()}
-            yield 1e-9 * (time - self._first), {
+            yield 1e-9 * (now - self._first), {
                 name: values.get(name, unknown) for name in CURVES}

@@ -149,7 +149,7 @@ def test_residuals_are_those_of_the_log_command(play, arm, small_parts):
     table = compute(player.recording.model, part.states, 0, replay.QUANTITIES, ObservedSettings())
     for seconds in (2.0, 75.0):
         player.seek(seconds)
-        _, row = player.replay._at(player.replay._now)
+        _, row, _ = player.replay._at(player.replay._now)
         at = np.searchsorted(part.states.log_time, player.part().log_time[row])
         for name in ("residual", "external"):
             expected = [table.columns[f"{name}.{joint}"][at] for joint in NAMES]

@@ -8,14 +8,13 @@ import math
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ...engine.kernel.types import Array
 from ...engine.model.urdf import Joint
 from ..scene.kinds import BY_FAMILY, KINDS, Kind
-from . import units
 from .plots import LIVE, NOTHING, Plots, line
 
 if TYPE_CHECKING:
@@ -24,12 +23,27 @@ if TYPE_CHECKING:
     from .page import Server, Window
 
 LEFT, RIGHT = 300, 360              # widths of the panels [px]
+TURN, SLIDE = math.pi, 1.0          # range of the slider of a joint without limits [rad, m]
 
 WORDS = {"com": "center of mass", "com_projection": "its projection",
          "subtree_com": "centers of mass of subtrees", "zmp": "zero moment point"}
 """Names of families of markers, where the family is not a name."""
 
 
+class Unit(NamedTuple):
+    """A unit of joint positions: how many of it are one rad or one m.
+
+    `decimals` are those of positions, `mark_decimals` those of the limits below a slider.
+    """
+
+    name: str
+    per_si: float
+    decimals: int
+    mark_decimals: int
+
+
+RAD, DEG = Unit("rad", 1.0, 3, 2), Unit("deg", math.degrees(1.0), 1, 0)
+METER = Unit("m", 1.0, 3, 2)
 
 
 class Panel:
@@ -53,8 +67,8 @@ class Panel:
         self._joints, self._curves = joints, curves
         self._loop = server.get_event_loop()
         self._samples: deque[tuple[float, Array]] = deque(maxlen=max(2, round(seconds * rate)))
-        self._seconds = seconds
         self._status_shown = ""
+        self._plays = True
         self._sized: set[int] = set()           # clients whose panel at the left has its width
         start(server, name or "robot")
         gui = self._gui
@@ -62,7 +76,9 @@ class Panel:
         self.top = gui.add_folder(None)
         self._tabs = gui.add_tab_group()
         with self._tabs.add_tab("Move"):
-            self._add_buttons(plays)
+            self._play = gui.add_button("Pause", visible=plays)
+            self._play.on_click(
+                lambda event: self.events.put(("pause",) if self._plays else ("play",)))
             self._add_sliders()
         self.touch_tab = self._tabs.add_tab("Touch")
         with self.touch_tab:
@@ -70,7 +86,8 @@ class Panel:
         self._narrow_tab = self._tabs.add_tab("Torques")
         with self._narrow_tab:
             self._narrow_plots = Plots(gui, joints, curves, seconds)
-        with self._tabs.add_tab("Markers"):
+        self._markers_tab = self._tabs.add_tab("Markers")
+        with self._markers_tab:
             self._add_markers()
         self._side = gui.add_panel(visible=False)
         self._side.dock_right()
@@ -97,14 +114,6 @@ class Panel:
 
     # Joints
 
-    def _add_buttons(self, plays: bool) -> None:
-        self._play = self._gui.add_button("Pause", visible=plays)
-        self._plays = True
-
-        @self._play.on_click
-        def _(event: viser.GuiEvent) -> None:
-            self.events.put(("pause",) if self._plays else ("play",))
-
     def show_playing(self, plays: bool) -> None:
         """Show whether the robot moves by itself, with the sliders following."""
         self._plays = plays
@@ -113,22 +122,23 @@ class Panel:
     def _add_sliders(self) -> None:
         self._sliders: tuple[viser.GuiSliderHandle, ...] = ()
         self._enabled = True
-        self._angle = units.RAD
+        self._angle = RAD
         degrees = self._gui.add_checkbox(
             "degrees", False, hint="Show and set angles in degrees instead of radians.",
             visible=any(joint.kind != "prismatic" for joint in self._joints))
         self._slider_folder = self._gui.add_folder(None)
-        self._add_fit()
+        self._gui.add_button("Fit view", color="gray", hint="Show the whole robot.").on_click(
+            lambda event: self.events.put(("fit", event.client_id)))
         self._make_sliders(np.zeros(len(self._joints)))
 
         @degrees.on_update
         async def _(event: viser.GuiEvent) -> None:      # in viser's thread, as `_put`
             positions = self.positions
-            self._angle = units.DEG if event.target.value else units.RAD
+            self._angle = DEG if event.target.value else RAD
             self._make_sliders(positions)
 
-    def _unit(self, joint: Joint) -> units.Unit:
-        return units.unit_of(joint, self._angle, units.METER)
+    def _unit(self, joint: Joint) -> Unit:
+        return METER if joint.kind == "prismatic" else self._angle
 
     def _make_sliders(self, positions: Array) -> None:
         """Replace all sliders."""
@@ -139,20 +149,20 @@ class Panel:
                 self._make_slider(slot, joint, self._unit(joint), x)
                 for slot, (joint, x) in enumerate(zip(self._joints, positions.tolist())))
 
-    def _make_slider(self, slot: int, joint: Joint, unit: units.Unit, position: float,
+    def _make_slider(self, slot: int, joint: Joint, unit: Unit, position: float,
                      ) -> viser.GuiSliderHandle:
-        ends = units.limits(joint)
-        lower, upper = units.round_inward(ends, unit)
+        ends = limits(joint)
+        lower, upper = round_inward(ends, unit)
         step = max(10.0 ** -unit.decimals, round((upper - lower) / 1000, unit.decimals))
         slider = self._gui.add_slider(
             joint.name, lower, upper, min(step, upper - lower),
             min(max(round(unit.per_si * position, unit.decimals), lower), upper),
-            marks=[(lower, units._mark(lower, unit)), (upper, units._mark(upper, unit))],
-            hint=units._hint(joint, ends, unit), disabled=not self._enabled)
+            marks=[(lower, mark_of(lower, unit)), (upper, mark_of(upper, unit))],
+            hint=hint_of(joint, ends, unit), disabled=not self._enabled)
         slider.on_update(self._on_slide(slot, unit))
         return slider
 
-    def _on_slide(self, slot: int, unit: units.Unit,
+    def _on_slide(self, slot: int, unit: Unit,
                   ) -> Callable[[viser.GuiEvent], Coroutine[Any, Any, None]]:
         # A coroutine runs in viser's own thread, before the robot's position is written there.
         async def slid(event: viser.GuiEvent) -> None:
@@ -181,24 +191,16 @@ class Panel:
                                    slider.max)
 
     def enable(self, enabled: bool) -> None:
-        """Enable the sliders, or make them read-only."""
         self._enabled = enabled
         for slider in self._sliders:
             slider.disabled = not enabled
-
-    def _add_fit(self) -> None:
-        @self._gui.add_button("Fit view", color="gray",
-                              hint="Show the whole robot.").on_click
-        def _(event: viser.GuiEvent) -> None:
-            self.events.put(("fit", event.client_id))
 
     # Pushing and markers
 
     def _add_push(self, links: Sequence[str], pushed: str) -> None:
         self._pushes = pushes = bool(pushed)
         self._link = self._gui.add_dropdown(
-            "push at", [NOTHING, *links], initial_value=pushed or NOTHING,
-            visible=pushes)
+            "push at", [NOTHING, *links], initial_value=pushed or NOTHING, visible=pushes)
         self._force = self._gui.add_html("")
         self._link.on_update(lambda event: self.events.put(("push", self.pushed_link)))
         self._gui.add_button("Let go", visible=pushes).on_click(
@@ -207,11 +209,9 @@ class Panel:
 
     @property
     def pushed_link(self) -> str | None:
-        """Name of the pushed link, or None."""
         return None if self._link.value == NOTHING else self._link.value
 
     def show_force(self, force: Array | None) -> None:
-        """Show a force [N], (3,), or None."""
         if not self._pushes:
             text = "A recording cannot be pushed."
         elif force is None or not np.any(force):
@@ -237,7 +237,11 @@ class Panel:
         new = [family for family in families if family not in self._seen]
         for topic, family in new:
             kind = BY_FAMILY.get(family)
-            group = self._group(kind.group if kind else topic)
+            title = kind.group if kind else topic
+            if title not in self._groups:
+                with self._markers_tab:
+                    self._groups[title] = self._gui.add_folder(title)
+            group = self._groups[title]
             group.visible = True
             with group:
                 box = self._gui.add_checkbox(
@@ -250,15 +254,6 @@ class Panel:
                 family, topic, "#868e96", f"Markers of the topic {topic}.")
         if new:
             self._style.content = _markers_style(self._swatches)
-
-    def _group(self, title: str) -> viser.GuiFolderHandle:
-        if title not in self._groups:
-            with self._style_container():
-                self._groups[title] = self._gui.add_folder(title)
-        return self._groups[title]
-
-    def _style_container(self) -> viser.GuiTabHandle:
-        return self._tabs._tab_handles[-1]
 
     def _name(self, topic: str, family: str) -> str:
         """Return the label of a family; with the node's name if another node has the same."""
@@ -281,7 +276,6 @@ class Panel:
         self._samples.append((now, np.array([values[name] for name in self._curves])))
 
     def forget_samples(self) -> None:
-        """Forget all samples, such as those of another time of a recording."""
         self._samples.clear()
 
     def show_numbers(self) -> None:
@@ -335,3 +329,41 @@ def _markers_style(kinds: Mapping[str, Kind]) -> str:
             "color: var(--dyn-panel); background: var(--dyn-text); white-space: normal; "
             "pointer-events: none; }</style>"
             f'{line("Point at a name to see what it shows.", "soft")}')
+
+
+# Sliders
+
+
+def limits(joint: Joint) -> tuple[float, float]:
+    """Return the range of a slider [rad, m]: the joint's limits, if finite and consistent."""
+    reach = SLIDE if joint.kind == "prismatic" else TURN
+    lower = joint.lower if math.isfinite(joint.lower) else -reach
+    upper = joint.upper if math.isfinite(joint.upper) else reach
+    if lower >= upper:
+        lower, upper = upper - reach, lower + reach
+    return float(lower), float(upper)
+
+
+def round_inward(ends: tuple[float, float], unit: Unit) -> tuple[float, float]:
+    """Convert a range to a unit, rounded so that nothing outside of it can be chosen."""
+    lower, upper = (unit.per_si * end for end in ends)
+    digits = unit.decimals
+    while True:
+        scale = 10.0 ** digits
+        low = math.ceil(lower * scale - 1e-6) / scale
+        high = math.floor(upper * scale + 1e-6) / scale
+        if low < high:
+            return low + 0.0, high + 0.0
+        digits += 1
+
+
+def mark_of(value: float, unit: Unit) -> str:
+    text = f"{round(value, unit.mark_decimals) + 0.0:.{unit.mark_decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def hint_of(joint: Joint, ends: tuple[float, float], unit: Unit) -> str:
+    """Return a joint's name, unit and limits."""
+    numbers = " to ".join(f"{unit.per_si * end + 0.0:.{unit.decimals}f}" for end in ends)
+    free = "" if math.isfinite(joint.lower) and math.isfinite(joint.upper) else " (no limits)"
+    return f"{joint.name}: {numbers} {unit.name}{free}"

@@ -14,10 +14,18 @@ from viser import _messages
 
 from dyn_ros.demo.run import ARM
 from dyn_ros.engine.model.urdf import read_urdf
-from dyn_ros.viewer.page import units
 from dyn_ros.viewer.page.page import WIDE, DynRosWindowMessage, Window
-from dyn_ros.viewer.page.panel import LEFT, Panel, show_waiting
-from dyn_ros.viewer.page.units import DEG, METER, RAD, limits, round_inward
+from dyn_ros.viewer.page.panel import (
+    DEG,
+    LEFT,
+    METER,
+    RAD,
+    Panel,
+    limits,
+    mark_of,
+    round_inward,
+    show_waiting,
+)
 from dyn_ros.viewer.scene.kinds import KINDS
 
 
@@ -142,7 +150,7 @@ def test_limits_that_are_none(lower, upper, expected):
     (-0.0, RAD, "0"), (-180.0, DEG, "-180"), (0.4, DEG, "0"), (-0.4, DEG, "0"),
     (0.04, METER, "0.04"), (-0.004, METER, "0")])
 def test_limits_below_a_slider(value, unit, text):
-    assert units._mark(value, unit) == text
+    assert mark_of(value, unit) == text
 
 
 # Markers
