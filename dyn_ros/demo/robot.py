@@ -14,6 +14,7 @@ import math
 import time
 from array import array
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,24 +78,14 @@ class DemoRobot(Node):
         self._robot = robot
         self._now = time.monotonic()
         self._push_end = math.inf
-        self.create_service(SetBool, "~/move", self._on_move)
-        self.create_service(SetBool, "~/hold", self._on_hold)
+        for name, switch in (("move", self._steering.play), ("hold", self._steering.hold)):
+            self.create_service(SetBool, f"~/{name}", partial(_switched, switch))
         self.create_service(SetPayload, "~/set_payload", self._on_set_payload)
         self.create_service(ClearPayload, "~/clear_payload", self._on_clear_payload)
         self.create_subscription(JointState, "~/command", self._on_command, 1)
         self.create_subscription(WrenchStamped, "push", self._on_push, 1)
 
     # Requests
-
-    def _on_move(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
-        self._steering.play(request.data)
-        response.success = True
-        return response
-
-    def _on_hold(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
-        self._steering.hold(request.data)
-        response.success = True
-        return response
 
     def _on_command(self, message: JointState) -> None:
         target = self._steering.target
@@ -167,6 +158,13 @@ class DemoRobot(Node):
             self._push_end = math.inf
         seconds, self._now = now - self._now, now
         self._robot.follow(self._steering, seconds)
+
+
+def _switched(switch: Callable[[bool], None], request: SetBool.Request,
+              response: SetBool.Response) -> SetBool.Response:
+    switch(request.data)
+    response.success = True
+    return response
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from rich.console import Console
 
 from ..engine.model.urdf import ONE_DOF, Tree, read_description, read_urdf
 from ..viewer.simulation import AT_REST
-from .screens import Screen, save_picture, screen_on
+from .table import Lines, Terminal, save_picture
 
 if TYPE_CHECKING:
     from .listener import Listener
@@ -73,15 +73,17 @@ def run(urdf: Path = ARM, root_joint: str = "fixed", rate: float = 500.0,
         page: Page | None = None
         later: Iterable[Child] = ()
         if browser and can_show(console):
-            page = stack.enter_context(Page(console, mesh_folders or urdf.resolve().parents, port))
+            page = Page(console, mesh_folders or urdf.resolve().parents, port)
+            stack.enter_context(page)
             later = nodes_of_page(tree, root_joint)
         listener = stack.enter_context(Listener())
-        screen = stack.enter_context(screen_on(console, tree))
+        screen = Terminal(console, tree) if console.is_terminal else Lines(console, tree)
+        stack.enter_context(screen.live)
         watch(listener, begin, screen, children, stopped, duration, page,
               lambda: children.extend(stack.enter_context(each) for each in later))
         if snapshot is not None and listener.message is not None:
             try:
-                save_picture(snapshot, tree, listener)
+                save_picture(snapshot, tree, listener.message, listener.flow)
             except OSError as error:
                 raise DemoError(f"{snapshot}: {error.strerror}") from error
     flow = listener.flow
@@ -150,11 +152,10 @@ class Child:
         return os.pread(self._output.fileno(), 4096, max(0, start)).decode(errors="replace")
 
     def ended(self) -> bool:
-        """Whether the process has ended."""
         return self._process.poll() is not None
 
     def check(self) -> None:
-        """Raise ``DemoError`` if the process has ended."""
+        """Raise a ``DemoError`` if the process has ended."""
         if self.ended():
             raise DemoError(self.last_line() or
                             f"{self.name} ended with exit code {self._process.returncode}")
@@ -212,16 +213,13 @@ def can_show(console: Console) -> bool:
     return False
 
 
-class Page:
-    """The viewer's process and the address of its page.
-
-    The demo continues if it fails.
-    """
+class Page(Child):
+    """The viewer's process; the demo continues if it fails."""
 
     def __init__(self, console: Console, mesh_folders: Sequence[Path], port: int) -> None:
         self._console, self._announced = console, False
         folders = ",".join(f"'{folder}'" for folder in mesh_folders)
-        self._child = Child(
+        super().__init__(
             "the viewer", "dyn_ros.nodes.viewer_node", "--ros-args", "-p", f"port:={port}",
             "-p", "motion_service:=demo_robot/move", "-p", "command_topic:=demo_robot/command",
             "-p", "simulated_robot:=demo_robot", "-p", f"mesh_paths:=[{folders}]")
@@ -230,23 +228,16 @@ class Page:
         """Print, once, the address or the reason of a failure; open the page on a display."""
         if self._announced:
             return
-        address = self._child.find(ADDRESS)
+        address = self.find(ADDRESS)
         if address:
             self._announced = True
             self._console.print(f"[bold]The robot is at {address}[/]: move it with the sliders.")
             if self._console.is_terminal and has_screen():
                 webbrowser.open(address)
-        elif self._child.ended():
+        elif self.ended():
             self._announced = True
-            self._console.print(f"The page is not available: {self._child.last_line()}",
+            self._console.print(f"The page is not available: {self.last_line()}",
                                 style="yellow", markup=False)
-
-    def __enter__(self) -> Page:
-        self._child.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._child.__exit__(*error)
 
 
 def has_screen() -> bool:
@@ -259,7 +250,7 @@ def has_screen() -> bool:
         return False
 
 
-def watch(listener: Listener, begin: float, screen: Screen, children: Sequence[Child],
+def watch(listener: Listener, begin: float, screen: Terminal | Lines, children: Sequence[Child],
           stopped: Sequence[int], duration: float | None, page: Page | None,
           start_others: Callable[[], None]) -> None:
     """Show what the listener receives until a signal, the end of the duration, or a child's exit.
@@ -287,7 +278,7 @@ def watch(listener: Listener, begin: float, screen: Screen, children: Sequence[C
                                 f"output: {children[0].last_line()}")
             screen.wait(now - start, children[0].last_line())
             continue
-        screen.show(listener)
+        screen.show(listener.message, listener.flow)
         if end is None:
             start_others()
             end = now + duration if duration is not None else float("inf")

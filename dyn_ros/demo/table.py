@@ -1,21 +1,30 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The demo's table: the content of one message of the node, joint by joint."""
+"""The demo's table: one message of the node, joint by joint, in a terminal, as lines or as SVG."""
 from __future__ import annotations
 
+import io
 import math
+import re
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import takewhile
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
 from rich import box
-from rich.console import Group
+from rich.console import CONSOLE_SVG_FORMAT, Console, Group, RenderableType
+from rich.live import Live
 from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
+
+from ..engine.model.urdf import Tree
 
 if TYPE_CHECKING:
     from ..msg import JointSpaceDynamics
@@ -23,6 +32,9 @@ if TYPE_CHECKING:
 # Lines of the view other than joints: title, heading (2), rule, "more", footer (2), blank (2).
 OTHER_LINES = 9
 BAR_WIDTH = 10
+WIDTH = 92      # columns if there is no terminal
+# rich's SVG format, without the fonts that it would fetch from a server
+SVG = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -156,3 +168,66 @@ def view(title: str, table: Table, flow: Flow, now: float) -> Group:
         f"state to dynamics (median)   [bold]{flow.messages}[/] messages")
     hint = Text("see also:  ros2 topic echo /dynamics/gravity      Ctrl-C to quit", style="dim")
     return Group(Text(title, style="bold"), "", table, "", figures, hint)
+
+
+def picture(tree: Tree, message: JointSpaceDynamics, flow: Flow, limit: int | None = None) -> Group:
+    """Return a message as a table with at most `limit` rows."""
+    efforts = {joint.name: joint.effort for joint in tree.joints}
+    linear = any(joint.kind in ("prismatic", "planar", "floating") for joint in tree.joints)
+    table = joint_table(rows_of(message, efforts), linear, limit)
+    title = f"Dynamics of {tree.name} in motion, published by dynamics_node"
+    return view(title, table, flow, time.time())
+
+
+def save_picture(path: Path, tree: Tree, message: JointSpaceDynamics, flow: Flow) -> None:
+    """Write the picture of a message as SVG."""
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
+    console.print(picture(tree, message, flow))
+    console.save_svg(str(path), title="dyn_ros demo", code_format=SVG)
+
+
+def _starting(seconds: float, words: str) -> str:
+    """Return the text to show until the first message, with the last line of the node's output."""
+    return f"dynamics_node is starting ({seconds:.0f} s)" + (f": {words}" if words else "")
+
+
+class Terminal:
+    """A table that is updated in place ten times per second, in the context `live`."""
+
+    period = 0.1      # seconds
+
+    def __init__(self, console: Console, tree: Tree) -> None:
+        self._console, self._tree = console, tree
+        self._spinner = Spinner("dots")
+        self.live = Live(console=console, auto_refresh=False)
+
+    def wait(self, seconds: float, words: str) -> None:
+        text = Text(_starting(seconds, words), no_wrap=True, overflow="ellipsis")
+        self._spinner.update(text=text)
+        self.live.update(self._spinner, refresh=True)
+
+    def show(self, message: JointSpaceDynamics, flow: Flow) -> None:
+        """Draw a message, with as many joints as fit in the terminal."""
+        limit = max(1, self._console.height - OTHER_LINES)
+        self.live.update(picture(self._tree, message, flow, limit), refresh=True)
+
+
+class Lines:
+    """The table printed once a second, for a file or a pipe."""
+
+    period = 1.0      # seconds
+    live = nullcontext()
+
+    def __init__(self, console: Console, tree: Tree) -> None:
+        console.width = WIDTH
+        self._console, self._tree = console, tree
+
+    def wait(self, seconds: float, words: str) -> None:
+        self._print(Text(_starting(seconds, words)))
+
+    def show(self, message: JointSpaceDynamics, flow: Flow) -> None:
+        self._print(picture(self._tree, message, flow))
+
+    def _print(self, what: RenderableType) -> None:
+        self._console.print(what, highlight=False)
+        self._console.file.flush()

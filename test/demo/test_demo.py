@@ -21,7 +21,7 @@ from rich.console import Console
 
 import dyn_ros
 from dyn_ros.demo.run import ARM, DISCOVERY_LIMIT, can_show, has_screen
-from dyn_ros.demo.screens import Lines
+from dyn_ros.demo.table import Lines
 
 pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
