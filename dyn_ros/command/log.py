@@ -113,8 +113,7 @@ def _prepared(options: argparse.Namespace, out: Path) -> Log:
     """Check everything that can be checked before the work begins."""
     from ..logs.formats.sources import discover
     from ..logs.log import Log, Write, described
-    from ..logs.observed import Settings
-    from ..logs.quantities import overlap
+    from ..logs.quantities import Settings, overlap
     from ..logs.selection import Request
     settings = Settings(
         joints=tuple(options.joints), gain=options.gain, smoothing=options.smoothing,

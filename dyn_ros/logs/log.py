@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from .observed import Settings
 from .part import read_part
-from .quantities import compute
+from .quantities import Settings, compute
 from .recording import incomplete_of, notes_of, thinned
 from .run.jobs import Jobs, Progress, Workers
 from .run.plan import Part

@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -80,17 +81,17 @@ class _Reader:
     def __init__(self, part: Part, selection: Selection, progress: Progress | None) -> None:
         self.decoder = Decoder()
         self._part, self._selection, self._progress = part, selection, progress
-        self._owners = Owners(selection.name, selection)
-        self._problems: dict[str, int] = {}
+        self._owners = Owners(selection)
+        self._problems: Counter[str] = Counter()
         self._total, self._done = sum(span.size for span in part.spans), 0
 
     def read(self, span: Span) -> Messages:
-        before = dict(self.decoder.problems)
+        before = Counter(self.decoder.problems)
         messages = read_span(Path(self._part.path), span, self._selection.read_topics,
                              self.decoder)
         if self._part.owns(span):
             self._check_times(span, messages)
-            self._add_problems(before)
+            self._problems += Counter(self.decoder.problems) - before
         if len(self._selection.topics) > 1:
             self._owners.take(messages, self.decoder)
         self._done += span.size
@@ -104,12 +105,6 @@ class _Reader:
         if inside < len(messages):
             self.decoder.report("messages outside of the times that the file states for their "
                                 "chunk, which may be lost", len(messages) - inside)
-
-    def _add_problems(self, before: dict[str, int]) -> None:
-        for problem, count in self.decoder.problems.items():
-            more = count - before.get(problem, 0)
-            if more:
-                self._problems[problem] = self._problems.get(problem, 0) + more
 
     def described_problems(self) -> Iterator[str]:
         for problem, count in self._problems.items():

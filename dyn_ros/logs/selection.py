@@ -135,12 +135,14 @@ def select(source: Source, request: Request) -> Selection:
         raise ValueError(f"staleness: expected more than 0 s, got {request.staleness!r}")
     model = robot_of(request.robot, request.root_joint) or _described(source, request.root_joint)
     topics = _joint_topics(source, request.topics)
-    base = request.base if model is not None and base_kind(model) is not None else None
+    base = None
     odometry: tuple[str, ...] = ()
-    if base is not None:
-        check_base(*base)
-    elif model is not None and base_kind(model) is not None:
-        odometry = _odometry(source, request.odometry)
+    if model is not None and base_kind(model) is not None:
+        base = request.base
+        if base is None:
+            odometry = _odometry(source, request.odometry)
+        else:
+            check_base(*base)
     selection = Selection(model, topics, odometry, (), float(request.staleness), base,
                           request.topics is None, source.name)
     return _with_joints(_with_names(source, selection), tuple(request.joints or ()))
@@ -225,8 +227,8 @@ def _require(source: Source, what: str, names: list[str], available: list[str]
 class Owners:
     """Which topic of a recording reports which joints of a robot."""
 
-    def __init__(self, name: str, selection: Selection) -> None:
-        self._name, self._selection = name, selection
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
         self._known = None if selection.model is None else set(selection.collector().names)
         self._seen: set[tuple[int, int]] = set()
         self.topics: set[str] = set()
@@ -253,8 +255,8 @@ class Owners:
             owner = self.joints.setdefault(name, topic)
             if owner != topic and self._selection.exclusive:
                 raise ValueError(
-                    f"{self._name}: the topics {owner} and {topic} both report the joint {name!r}; "
-                    "pass topics=, those that belong to the robot")
+                    f"{self._selection.name}: the topics {owner} and {topic} both report the joint "
+                    f"{name!r}; pass topics=, those that belong to the robot")
 
     def is_complete(self) -> bool:
         """Whether every topic was seen, and a joint of the robot."""
@@ -264,14 +266,14 @@ class Owners:
         """Raise a ValueError if there are joint states, and no joint of the robot is in them."""
         if self.others and not self.joints and self._known:
             raise ValueError(
-                f"{self._name}: no joint of the robot is in the recording; the robot has "
+                f"{self._selection.name}: no joint of the robot is in the recording; the robot has "
                 f"{abbreviated(sorted(self._known or ()))}; the recording has "
                 f"{abbreviated(list(self.others))}")
 
 
 def _with_names(source: Source, selection: Selection) -> Selection:
     """Add the names of the joints; without a model, all those in the recording."""
-    owners, decoder = Owners(source.name, selection), Decoder()
+    owners, decoder = Owners(selection), Decoder()
     for number, span in enumerate(source.spans):
         owners.take(source.messages(span, selection.topics, decoder), decoder)
         if selection.model is not None and (

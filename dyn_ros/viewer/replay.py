@@ -29,9 +29,8 @@ from ..engine.model import Model
 from ..engine.model.model import RootJoint
 from ..logs.formats.sources import Source, open_source
 from ..logs.kernels import KERNELS
-from ..logs.observed import Settings
 from ..logs.part import read_part
-from ..logs.quantities import compute, overlap
+from ..logs.quantities import Settings, compute, overlap
 from ..logs.recording import warnings_of
 from ..logs.run.plan import Part
 from ..logs.selection import ODOMETRY, Request, Selection, prepared

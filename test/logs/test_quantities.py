@@ -10,8 +10,7 @@ import pytest
 from logs.states import ARM7, START, States, model_of, moving
 
 import dyn_ros
-from dyn_ros.logs.observed import Settings, observe, select
-from dyn_ros.logs.quantities import compute, overlap
+from dyn_ros.logs.quantities import Settings, compute, observe, overlap, select
 from dyn_ros.logs.write.columns import QUANTITIES
 
 VALUES = {"root_joint": "fixed", "gravity": (0.0, 0.0, -9.81), "mimic": "project", "strict": False,

@@ -139,8 +139,8 @@ def test_any_time_of_it_is_shown(play, arm, small_parts):
 
 
 def test_residuals_are_those_of_the_log_command(play, arm, small_parts):
-    from dyn_ros.logs.observed import Settings as ObservedSettings
     from dyn_ros.logs.part import read_part
+    from dyn_ros.logs.quantities import Settings as ObservedSettings
     from dyn_ros.logs.quantities import compute
     from dyn_ros.logs.run.plan import plan
     player = play(arm)

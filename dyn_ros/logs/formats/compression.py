@@ -35,6 +35,11 @@ def _require(name: str) -> Any:
                           "pip install dyn_ros[logs]") from None
 
 
+_DECOMPRESSORS: dict[str, Callable[[], Any]] = {
+    "lz4": lambda: _require("lz4.frame").LZ4FrameDecompressor(), "bz2": bz2.BZ2Decompressor}
+_KINDS = "zstd", *_DECOMPRESSORS
+
+
 def decompress(kind: str, packed: bytes, size: int, is_cut: bool = False) -> bytes:
     """Decompress a chunk of a kind: zstd, lz4, bz2, none or empty; ``size`` is that of the result.
 
@@ -48,7 +53,8 @@ def decompress(kind: str, packed: bytes, size: int, is_cut: bool = False) -> byt
     if kind not in _KINDS:
         raise Damaged(f"the compression {kind!r} is unknown; expected {', '.join(_KINDS)} or none")
     try:
-        content = _KINDS[kind](packed, size)
+        content = (_zstd(packed, size) if kind == "zstd" else
+                   _to_end(_DECOMPRESSORS[kind](), packed, size))
     except ImportError:
         raise
     except Exception as error:      # each library has its own classes of errors
@@ -65,23 +71,12 @@ def _zstd(packed: bytes, size: int) -> bytes:
     return content + bytes(reader.read(1))      # checks the checksum at the end
 
 
-def _lz4(packed: bytes, size: int) -> bytes:
-    return _to_end(_require("lz4.frame").LZ4FrameDecompressor(), packed, size)
-
-
-def _bz2(packed: bytes, size: int) -> bytes:
-    return _to_end(bz2.BZ2Decompressor(), packed, size)
-
-
 def _to_end(decompressor: Any, packed: bytes, size: int) -> bytes:
     """Up to so many bytes and one; the checksum at the end is checked behind the last byte."""
     content = bytes(decompressor.decompress(packed, size))
     if len(content) == size and not decompressor.eof:
         content += decompressor.decompress(b"", 1)
     return content
-
-
-_KINDS = {"zstd": _zstd, "lz4": _lz4, "bz2": _bz2}
 
 
 def decompress_message(packed: bytes) -> bytes:

@@ -8,6 +8,7 @@ finished part. Names that start with "_" are ignored by what reads Parquet datas
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
 import os
 import re
@@ -194,10 +195,8 @@ def _names(path: Path) -> Iterable[str]:
     for count in range(len(path.parts) - 1):
         above = path.parts[len(path.parts) - 1 - count:-1]
         yield quote("_".join([*above, own]), safe=" ,+@")
-    count = 2
-    while True:
+    for count in itertools.count(2):
         yield quote(f"{own}_{count}", safe=" ,+@")
-        count += 1
 
 
 def name_of(path: Path) -> str:
