@@ -17,7 +17,6 @@ from ..engine.algorithms import rnea
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import ReferenceFrame
-from ..engine.model.payload import parameters as inertias
 from . import normal_equations as ne
 from .samples import Samples, is_measured
 from .unknowns import FEATURES, Unknowns, in_columns, is_actuated
@@ -54,7 +53,7 @@ class TorqueEquations:
         self._model = copy.copy(unknowns.model)
         self._model.armature = np.zeros(self._model.nv)
         # each estimate writes the numbers that the algorithms read; the links remain as they are
-        self._inertias = inertias(self._model)
+        self._inertias = self._model._packed_inertias
         self._data = Data(self._model)
         self._actuated = is_actuated(self._model)
         self._has_friction = bool(unknowns.active[unknowns.bodies + self._model.nv:].any())

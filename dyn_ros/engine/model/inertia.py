@@ -1,11 +1,14 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Inertias that were assigned."""
+"""Inertias of links: those that were assigned, and payloads."""
+from typing import NamedTuple
+
 import numpy as np
 
 from ..kernel.plain import algebra as al
 from ..kernel.types import Array
 from ..spatial.inertia import Inertia
+from ..spatial.se3 import SE3
 
 
 class AssignedInertia(Inertia):
@@ -57,3 +60,29 @@ class AssignedInertia(Inertia):
         m, h, S = self._tuple
         turned = al.Inertia(m, al.rotate(X.rotation, h), al.rotate_symmetric(X.rotation, S))
         return self._of(al.inertia_moved(X.translation, turned))
+
+
+class Payload(NamedTuple):
+    """A body, the joint that moves it, and the link that it is attached to."""
+
+    joint: int          # index in Tree.joints, -1 for the universe
+    inertia: Inertia    # in that joint's frame
+    frame: int          # the link's, in Tree.frames
+
+
+def link_frame(tree, frame):
+    """Index of the frame of a link: of this one, or of the one that a joint connects.
+
+    For a frame that was added, it is the link that it is fixed to.
+    """
+    if tree.frames[frame].kind == "body":
+        return frame
+    if tree.frames[frame].kind == "frame":
+        return tree.frames[frame].parent_frame
+    return next(i for i, link in enumerate(tree.frames)
+                if link.kind == "body" and link.parent_frame == frame)
+
+
+def packed_link(frame):
+    """Dynamic parameters of the link of a frame, in the frame of the joint that moves it."""
+    return SE3.from_homogeneous(frame.placement).act(frame.inertia).dynamic_parameters()

@@ -3,17 +3,22 @@
 """What can be set: gravity, inertias and payloads, armature, damping and friction."""
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ..kernel import layout
 from ..kernel.types import Array, ArrayLike
 from ..spatial.inertia import Inertia
+from ..spatial.se3 import SE3
 from ..spatial.value import frozen
-from . import payload
+from .frames import frame_number
+from .inertia import AssignedInertia, Payload, link_frame, packed_link
 from .inputs import finite_array
 from .parameters import is_physical
 from .structure import Structure
+from .urdf import LARGEST, rotational_fault
 
 
 class Inertias(Structure):
@@ -55,8 +60,7 @@ class Inertias(Structure):
     def friction(self) -> Array:
         """Coulomb friction of each coordinate, (nv,) [N m, N]; settable.
 
-        From <dynamics> of the URDF, 0 if it is not specified there; includes that of mimic joints,
-        reflected to their master. Only ``joint_friction`` uses it.
+        Read from the URDF and used as ``damping``.
         """
         return self._friction
 
@@ -79,7 +83,7 @@ class Inertias(Structure):
 
         It is excluded from all totals.
         """
-        return payload.body_inertia(self, -1)
+        return self._body_inertia(-1)
 
     @property
     def inertial_parameters(self) -> Array:
@@ -94,11 +98,17 @@ class Inertias(Structure):
         fixed to a joint becomes the inertia of the first of them that has mass. Any finite
         numbers are accepted, since an estimate need not be physical: see ``is_physical``.
         """
-        return frozen(payload.parameters(self), (self.njoints, layout.INERTIA_ROW))
+        return frozen(self._packed_inertias, (self.njoints, layout.INERTIA_ROW))
 
     @inertial_parameters.setter
     def inertial_parameters(self, value: ArrayLike) -> None:
-        payload.assign_parameters(self, value)
+        total = finite_array("inertial_parameters", value, (self.njoints, layout.INERTIA_ROW))
+        if (np.abs(total) > LARGEST).any():
+            i, k = (int(n) for n in np.argwhere(np.abs(total) > LARGEST)[0])
+            raise ValueError(f"inertial_parameters: expected numbers of at most {LARGEST:g}, got "
+                             f"{total[i, k]:g} in inertial_parameters[{i}, {k}] (joint "
+                             f"{self.joint_names[i]!r})")
+        self._assign(total)
 
     @property
     def is_physical(self) -> NDArray[np.bool_]:
@@ -107,7 +117,7 @@ class Inertias(Structure):
         The pseudo-inertia is positive definite; see ``dyn_ros.is_physical``, also for bodies on
         the boundary, such as flat plates and links without mass, which are False here.
         """
-        return np.asarray(is_physical(payload.parameters(self)))
+        return np.asarray(is_physical(self._packed_inertias))
 
     @property
     def inertias(self) -> tuple[Inertia, ...]:
@@ -115,7 +125,7 @@ class Inertias(Structure):
 
         Raises a ValueError if a first moment without mass was assigned, which no ``Inertia`` has.
         """
-        return tuple(payload.body_inertia(self, joint) for joint in range(self.njoints))
+        return tuple(self._body_inertia(joint) for joint in range(self.njoints))
 
     @property
     def payloads(self) -> tuple[str, ...]:
@@ -150,7 +160,12 @@ class Inertias(Structure):
             An unknown frame (lists the valid ones), or an inertia that is not physical; the
             payloads do not change.
         """
-        payload.set_payload(self, name, frame, mass, com, inertia)
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"name: expected a non-empty string, got {name!r:.80}")
+        payload = self._new_payload(frame, mass, com, inertia)
+        before = self._payloads.get(name, payload)
+        self._payloads[name] = payload
+        self._compose_around([before, payload])
 
     def clear_payload(self, name: str | None = None) -> None:
         """Remove a payload; the original inertias are restored exactly.
@@ -165,4 +180,102 @@ class Inertias(Structure):
         ValueError
             No payload has this name (lists the valid ones).
         """
-        payload.clear_payload(self, name)
+        if name is None:
+            taken = list(self._payloads.values())
+            self._payloads.clear()
+        elif name in self._payloads:
+            taken = [self._payloads.pop(name)]
+        else:
+            there = ", ".join(self._payloads) or "none"
+            raise ValueError(f"no payload named {name!r:.80}; available: {there}")
+        self._compose_around(taken)
+
+    def _new_payload(self, frame, mass, com, inertia):
+        mass = float(finite_array("mass", mass, ()))
+        com = finite_array("com", com, (3,))
+        inertia = finite_array("inertia", inertia, (3, 3))
+        if mass <= 0.0:
+            raise ValueError(f"mass: expected more than 0 kg, got {mass:g}")
+        largest = max(mass, np.abs(com).max(), np.abs(inertia).max())
+        if largest > LARGEST:
+            raise ValueError(f"mass, com, inertia: too large: {mass:g} kg at {com} m; "
+                             f"expected numbers of at most {LARGEST:g}, got {largest:g}")
+        if not np.array_equal(inertia, inertia.T):
+            raise ValueError(f"inertia: expected a symmetric matrix, got {inertia.tolist()}")
+        fault = rotational_fault(inertia)
+        if not fault and np.linalg.eigvalsh(inertia)[0] <= 0.0:
+            fault = ("is not positive definite; a small sphere of radius r, for example, has "
+                     "0.4 m r^2 about each axis")
+        if fault:
+            raise ValueError(f"inertia: of the payload {fault}")
+        index = frame_number(self, frame)
+        place = self.tree.frames[index]
+        body = SE3.from_homogeneous(place.placement).act(Inertia(mass, com, inertia))
+        return Payload(place.parent, body, link_frame(self.tree, index))
+
+    # -- packed inertias
+
+    @property
+    def _packed_inertias(self) -> Array:
+        """Packed inertia of the body of each joint, with payloads, (njoints, 10); a view."""
+        rows = self._floats[layout.ROWS:][:layout.FLOATS_ROW * (self.njoints + 1)]
+        start = layout.INERTIA
+        return rows.reshape(-1, layout.FLOATS_ROW)[1:, start:start + layout.INERTIA_ROW]
+
+    def _assign(self, total):
+        """Set the inertias of bodies, with payloads; those that are equal keep their exact values.
+
+        The first link of a body that has mass gets the difference to the other links that are
+        fixed to it; if none has mass, the link of the joint.
+        """
+        joints, frames, links = list(self.tree.joints), list(self.tree.frames), []
+        changed = np.flatnonzero((total != self._packed_inertias).any(-1)).tolist()
+        for joint in changed:
+            own = total[joint] - sum(load.dynamic_parameters() for load in self._on(joint))
+            joints[joint] = replace(joints[joint], inertia=AssignedInertia.from_array(own))
+            first, *others = sorted((i for i, frame in enumerate(frames)
+                                     if frame.kind == "body" and frame.parent == joint),
+                                    key=lambda i: frames[i].inertia.mass == 0.0)
+            inertia = AssignedInertia.from_array(
+                own - sum(packed_link(frames[i]) for i in others))
+            placement = SE3.from_homogeneous(frames[first].placement)
+            frames[first] = replace(frames[first], inertia=placement.act_inverse(inertia))
+            links.append(first)
+        self.tree = replace(self.tree, joints=tuple(joints), frames=tuple(frames))
+        self._compose(changed, links)
+
+    def _on(self, joint):
+        return [each.inertia for each in self._payloads.values() if each.joint == joint]
+
+    def _body_inertia(self, joint):
+        """Inertia of the body of a joint, -1 for the fixed base, including its payloads."""
+        own = self.tree.joints[joint].inertia if joint >= 0 else self.tree.base_inertia
+        total = sum(self._on(joint), own)
+        return total.plain() if isinstance(total, AssignedInertia) else total
+
+    def _compose_around(self, changed):
+        """Recompute the inertias to which these payloads belong or belonged."""
+        self._compose({payload.joint for payload in changed if payload.joint >= 0},
+                      {payload.frame for payload in changed})
+
+    def _compose(self, joints, frames):
+        """Recompute the inertias of these bodies and links.
+
+        Packed inertias, about the joint's origin, are summed, always starting from the
+        description, so that removed payloads leave no rounding errors.
+        """
+        start = (layout.ROWS + layout.FLOATS_ROW * (self.njoints + 1) + self.nv
+                 + layout.FRAME_ROW * self.nframes)
+        for index in frames:
+            on_link = [payload.inertia.dynamic_parameters() for payload in self._payloads.values()
+                       if payload.frame == index]
+            row = start + layout.INERTIA_ROW * index
+            self._floats[row:row + layout.INERTIA_ROW] = sum(
+                on_link, packed_link(self.tree.frames[index]))
+        for joint in joints:
+            self._packed_inertias[joint] = sum(
+                (inertia.dynamic_parameters() for inertia in self._on(joint)),
+                self.tree.joints[joint].inertia.dynamic_parameters())
+        self.total_mass = float(sum(
+            joint.inertia.mass for joint in self.tree.joints) + sum(
+            payload.inertia.mass for payload in self._payloads.values() if payload.joint >= 0))

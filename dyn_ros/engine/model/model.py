@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from ..kernel.types import Array, ArrayLike
 from ..spatial.se3 import SE3
-from . import assembly, parts, payload
+from . import assembly, parts
 from .configuration import ConfigurationSpace
 from .frames import ReferenceFrame
 from .inertias import Inertias
@@ -281,7 +281,8 @@ class Model(ConfigurationSpace, Inertias):
     def _part(self, tree, payloads):
         part = Model(tree, self.gravity)
         parts.copy_coordinates(self, part)
-        payload.attach(part, payloads)
+        part._payloads.update(payloads)
+        part._compose_around(payloads.values())
         return part
 
     def external_forces(self, wrenches: Mapping[str, ArrayLike], q: ArrayLike | None = None,

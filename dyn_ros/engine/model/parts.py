@@ -12,9 +12,9 @@ from ..kernel.types import Array
 from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3
 from .frames import frame_number
+from .inertia import Payload, link_frame
 from .inputs import finite_array
 from .motions import joint_motion
-from .payload import Payload, link_frame
 from .urdf import ONE_DOF, Frame, Tree
 from .urdf.tree import FARTHEST_ANGLE, LARGEST
 

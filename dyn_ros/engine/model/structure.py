@@ -10,8 +10,8 @@ import numpy as np
 from ..kernel import layout
 from ..kernel.plain import algebra as al
 from ..kernel.types import Array, ArrayLike
-from . import payload, topology
 from .frames import frame_selectors
+from .inertia import Payload, packed_link
 from .urdf import Tree
 
 # kind -> names of the numbers in q, and of those in v
@@ -50,6 +50,7 @@ def _joint_constants(joint):
     row[layout.SHIFT] = joint.mimic.offset if joint.mimic else 0.0
     return row
 
+
 class Structure:
     """The joints, coordinates and frames of a robot; the attributes are those of ``Model``."""
 
@@ -87,10 +88,11 @@ class Structure:
         self._number_coordinates(tree.joints)
         self.parents = tuple(joint.parent for joint in tree.joints)
         self.total_mass = float(sum(joint.inertia.mass for joint in tree.joints))
-        self._payloads: dict[str, payload.Payload] = {}
+        self._payloads: dict[str, Payload] = {}
         self._damping, self._friction = self._losses(tree.joints)
         self._pack(tree.joints)
         self.gravity = gravity
+
     def _number_coordinates(self, joints):
         idx_q, idx_v, nqs, nvs = [], [], [], []
         self.position_names, self.velocity_names = (), ()
@@ -157,7 +159,7 @@ class Structure:
         self._floats = np.concatenate([np.zeros(3), np.eye(6)[list(layout.UNIT_MOTIONS)].ravel(),
                                        rows.ravel(),
                                        np.zeros(self.nv), np.ravel(placements),
-                                       np.ravel(payload.link_inertias(self.tree))])
+                                       np.ravel([packed_link(frame) for frame in self.tree.frames])])
         self._ints = self._integers(joints)
 
     def _integers(self, joints):
@@ -213,17 +215,28 @@ class Structure:
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
         """Indices of the children of each joint, in ascending order."""
-        return topology.children(self.parents)
+        below: list[list[int]] = [[] for _ in self.parents]
+        for i, parent in enumerate(self.parents):
+            if parent >= 0:
+                below[parent].append(i)
+        return tuple(map(tuple, below))
 
     @cached_property
     def supports(self) -> tuple[tuple[int, ...], ...]:
         """Indices of the joints from the root to each joint, which is the last one."""
-        return topology.supports(self.parents)
+        paths: list[tuple[int, ...]] = []
+        for i, parent in enumerate(self.parents):
+            paths.append((*paths[parent], i) if parent >= 0 else (i,))
+        return tuple(paths)
 
     @cached_property
     def subtrees(self) -> tuple[tuple[int, ...], ...]:
         """Indices of each joint and its descendants, which are consecutive."""
-        return topology.subtrees(self.parents)
+        below: list[list[int]] = [[] for _ in self.parents]
+        for i, path in enumerate(self.supports):
+            for ancestor in path:
+                below[ancestor].append(i)
+        return tuple(map(tuple, below))
 
     def joint_index(self, name: str) -> int:
         """Index of a joint in ``joint_names``; raises a ValueError if it is unknown."""

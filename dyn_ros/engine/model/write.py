@@ -13,10 +13,8 @@ from .inertia import AssignedInertia
 from .model import Model
 from .parameters import is_physical
 from .urdf.bodies import link_inertia
-from .urdf.error import UrdfError
-from .urdf.mimics import drivers
-from .urdf.structure import check_one_tree
-from .urdf.text import child, encoding_of, parse_elements
+from .urdf.structure import check_one_tree, drivers
+from .urdf.text import UrdfError, child, encoding_of, parse_elements
 from .urdf.tree import LARGEST, ONE_DOF
 from .urdf.values import placement_of, read_values
 

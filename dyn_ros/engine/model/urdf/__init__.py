@@ -5,8 +5,8 @@
 There are four steps: the text is parsed and reduced to the values that dynamics requires, so that
 unusual meshes or plugins do no harm (`text`, `values`); the links and joints are checked to form
 one tree (`structure`); the tree is traversed in the order of Pinocchio, with fixed joints lumped
-into their parent joints (`walk`, `joints`, `bodies`); and mimic joints are resolved to the joints
-that drive them (`mimics`).
+into their parent joints (`joints`, `bodies`); and mimic joints are resolved to the joints that
+drive them (`structure`).
 
 `edit` changes a text that was read, at the positions of its elements.
 
@@ -14,14 +14,11 @@ Errors raise a `UrdfError` that names the element and a remedy. Implausible but 
 reported in `Tree.warnings`, or rejected with ``strict=True``.
 """
 from .bodies import link_inertia, lumped, rotational_fault, rotational_of, warn_massless
-from .error import UrdfError
-from .joints import make_joint
-from .mimics import mimic_rules
-from .structure import check_one_tree
-from .text import MAX_CHARACTERS, child, children, parse_elements, read_description
+from .joints import ROOT_JOINT_NAME, make_joint, walk
+from .structure import check_one_tree, mimic_rules
+from .text import MAX_CHARACTERS, UrdfError, child, children, parse_elements, read_description
 from .tree import LARGEST, MOVING, ONE_DOF, SUPPORTED, Frame, Joint, Mimic, Tree
 from .values import parse_numbers, placement, placement_of, read_values
-from .walk import ROOT_JOINT_NAME, walk
 
 __all__ = ["LARGEST", "MAX_CHARACTERS", "MOVING", "ONE_DOF", "ROOT_JOINT_NAME", "SUPPORTED",
            "Frame", "Joint", "Mimic", "Tree", "UrdfError", "child", "children", "parse_elements",

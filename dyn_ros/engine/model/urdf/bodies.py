@@ -5,7 +5,7 @@ import numpy as np
 
 from ...spatial.inertia import Inertia
 from ...spatial.se3 import SE3
-from .error import UrdfError
+from .text import UrdfError
 from .tree import ONE_DOF
 from .values import placement_of
 

@@ -1,9 +1,10 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that the links and joints form one tree."""
+"""Checks that the links and joints form one tree; mimic joints and the joints that drive them."""
 from typing import Any
 
-from .error import UrdfError, listed
+from .text import UrdfError, listed
+from .tree import LARGEST_RATIO, ONE_DOF, Mimic
 
 
 def check_one_tree(robot):
@@ -72,3 +73,76 @@ def _check_no_cycle(links, parent_of):
             path[link] = None
             link = parent_of[link].parent
         good.update(path)
+
+
+# --- mimic joints
+
+def mimic_rules(robot, moving):
+    """The rule of each moving joint; None for independent joints."""
+    index = {joint.name: number for number, joint in enumerate(moving)}
+    rules = _rules(robot)
+    return [_rule(joint, rules, index) for joint in moving]
+
+
+def drivers(robot):
+    """The name of the driver and the multiplier of each mimic joint, by its name."""
+    return {name: (driver, multiplier) for name, (driver, multiplier, _) in _rules(robot).items()
+            if driver != name}
+
+
+def _rules(robot):
+    """For each joint the name of its driver, multiplier and offset; chains are resolved."""
+    joints = {joint.name: joint for joint in robot.joints}
+    rules: dict[str, tuple[str, float, float]] = {}
+    for joint in joints.values():
+        _resolve(joint, joints, rules)
+    return rules
+
+
+def _rule(joint, rules, index):
+    driver, multiplier, offset = rules.get(joint.name, (joint.name, 1.0, 0.0))
+    return None if driver == joint.name else Mimic(index[driver], multiplier, offset)
+
+
+def _resolve(joint, joints, rules):
+    """Resolve the chain of mimic joints up to the driver, and store the rule of each joint."""
+    chain: dict[str, Any] = {}
+    while joint.name not in rules and joint.mimic is not None:
+        if joint.name in chain:
+            raise UrdfError(f"the joints {listed(chain)} mimic each other; one must be independent")
+        chain[joint.name] = joint
+        joint = _master(joint, joints)
+    driver, multiplier, offset = rules.setdefault(joint.name, (joint.name, 1.0, 0.0))
+    for follower in reversed(chain.values()):
+        factor = follower.mimic.multiplier
+        multiplier, offset = factor * multiplier, factor * offset + follower.mimic.offset
+        for what, value in (("multiplier", multiplier), ("offset", offset)):
+            if abs(value) > LARGEST_RATIO:
+                raise UrdfError(
+                    f'joint "{follower.name}" follows joint "{driver}" with the {what} '
+                    f"{value:g}; at most {LARGEST_RATIO:g} is supported"
+                )
+        rules[follower.name] = (driver, multiplier, offset)
+
+
+def _master(joint, joints):
+    """The joint that `joint` mimics."""
+    master = joints.get(joint.mimic.joint)
+    if joint.type not in ONE_DOF:
+        raise UrdfError(
+            f'{joint.type} joint "{joint.name}" has a <mimic>; only {listed(ONE_DOF)} joints can'
+        )
+    if master is None:
+        candidates = [other.name for other in joints.values() if other.type in ONE_DOF]
+        raise UrdfError(
+            f'joint "{joint.name}" mimics the unknown joint "{joint.mimic.joint}"; '
+            f'available: {listed(candidates)} (mimic="ignore" makes mimic joints independent)'
+        )
+    if master is joint:
+        raise UrdfError(f'joint "{joint.name}" mimics itself; name another joint')
+    if master.type not in ONE_DOF:
+        raise UrdfError(
+            f'joint "{joint.name}" mimics the {master.type} joint "{master.name}"; '
+            f"only {listed(ONE_DOF)} joints can be mimicked"
+        )
+    return master

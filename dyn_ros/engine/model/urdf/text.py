@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Reading a file or a text into XML elements; only checks that it is a URDF."""
+"""Reading a file or a text into XML elements; only checks that it is a URDF. The error if not."""
 from __future__ import annotations
 
 import codecs
@@ -9,8 +9,7 @@ import re
 import select
 import time
 import xml.etree.ElementTree as ElementTree
-
-from .error import UrdfError
+from collections.abc import Iterable
 
 MAX_CHARACTERS = 5_000_000
 """Longer texts are rejected. The largest known descriptions are below 1 MB."""
@@ -26,6 +25,26 @@ _PROLOG = re.compile(r"(?:\s|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
 _DECLARED_ENCODING = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
 # Encodings that only Python has; some take minutes for texts that others decode immediately.
 _PYTHON_ENCODINGS = ("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape")
+
+
+class UrdfError(ValueError):
+    """A robot description that cannot be used; the message names the element and the remedy.
+
+    Examples
+    --------
+    >>> try:
+    ...     dyn_ros.Model.from_urdf("<robot name='r'/>")
+    ... except dyn_ros.UrdfError as error:
+    ...     print(error)
+    robot "r" has no links; expected at least one
+    """
+
+
+def listed(names: Iterable[str], most: int = 10) -> str:
+    """Format names in quotes for a message, up to ``most`` of them."""
+    names = list(names)
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(f'"{name}"' for name in names[:most]) + more
 
 
 def read_description(path: str | os.PathLike[str], timeout: float = PIPE_TIMEOUT) -> str:

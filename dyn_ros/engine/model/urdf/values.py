@@ -22,8 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...kernel.types import Array
-from .error import UrdfError
-from .text import local_name, namespace
+from .text import UrdfError, local_name, namespace
 from .tree import LARGEST, LARGEST_RATIO, SUPPORTED
 
 _REQUIRED = object()
