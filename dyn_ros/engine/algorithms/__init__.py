@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from ..call.algorithm import ALGORITHMS as _ALGORITHMS
 from ..call.documentation import complete as _complete
 from ..call.precompile import precompile as precompile
+from ..model import parameters as _parameters
 from .all_terms import all_terms as all_terms
 from .centroidal.centroidal import ccrba as ccrba
 from .centroidal.centroidal import (
@@ -135,6 +136,8 @@ if not TYPE_CHECKING:               # type checkers read the imports above
     if _missing:
         raise ImportError(f"dyn_ros/engine/algorithms/__init__.py does not import "
                           f"{', '.join(_missing)}; add an import for each public function")
-    for _name in __all__:
-        if getattr(globals()[_name], "__code__", None) and _name != "precompile":
-            _complete(globals()[_name])
+    _functions = [globals()[name] for name in __all__ if name != "precompile"]
+    _functions += [getattr(_parameters, name) for name in _parameters.__all__]
+    for _function in _functions:
+        if getattr(_function, "__code__", None):
+            _complete(_function)

@@ -7,20 +7,56 @@ fields, and the other public fields that it writes to ``Data``. All other fields
 refers to are scratch: each algorithm has its own memory for them, so that no call can read the
 intermediate results of another algorithm.
 """
+import functools
 import logging
 
 import numpy as np
 
-from ..kernel.compiler import JIT
-from ..kernel.fields import Field, Option, Q
-from ..model.inputs import as_array, require_valid
-from . import singular
+from ..kernel.compiler import JIT, Entry
+from ..kernel.fields import Field, Option, Q, fields_among
+from ..kernel.layout import fail
+from ..kernel.reach import references, walk
+from ..model.inputs import as_array, require_equal, require_valid
+from . import native, singular
 from .caller import Caller
 from .data import Data
-from .program import Program
 
 ALGORITHMS: dict[str, "Algorithm"] = {}
 _log = logging.getLogger("dyn_ros")
+
+
+def _references(function):
+    return _declarations(function, len(function.__globals__))
+
+
+@functools.cache
+def _declarations(function, _):
+    """The functions, and the fields and options, that a function itself refers to.
+
+    The number of its global variables grows while its module is imported.
+    """
+    functions, constants = references(function)
+    values = constants.values()
+    return functions, (fields_among(values), {each for each in values if isinstance(each, Option)})
+
+
+class Program:
+    """A kernel with the fields that it refers to, and its compiled calls."""
+
+    def __init__(self, name, kernel, inputs, results, optional, options):
+        self.kernel = kernel
+        found = dict(walk(_references, kernel, *native.ALWAYS))
+        self.fields = set(inputs).union(*(fields for fields, _ in found.values()))
+        self.options = set().union(*(options for _, options in found.values()))
+        self.can_fail = getattr(fail, "py_func", fail) in found
+        if native.READS_OBJECTS:
+            one = native.for_objects(kernel, inputs, optional, options)
+            self.one = Entry(f"{name}-one", one, native.OBJECTS_SIGNATURE, nogil=False)
+        else:
+            self.one = Entry(f"{name}-one", native.for_workspace(kernel),
+                             native.WORKSPACE_SIGNATURE, nogil=False)
+        self.batch = Entry(f"{name}-batch", native.for_batch(kernel, inputs, options),
+                           native.batch_signature(inputs, results), nogil=True)
 
 
 class Algorithm:
@@ -138,11 +174,11 @@ class Algorithm:
                 sizes[name] = len(values[n])
             if axes[-1:] == ("constraints",):
                 lengths[name] = values[n].shape[-1]
-        _require_equal("expected the same number of constraints in each argument", lengths)
+        require_equal("expected the same number of constraints in each argument", lengths)
         constraints = max(lengths.values(), default=0)
         if not sizes:
             return None, values, constraints
-        _require_equal("batch: expected the same number of states in each argument", sizes)
+        require_equal("batch: expected the same number of states in each argument", sizes)
         size = next(iter(sizes.values()))
         return size, [x if x is None or name in sizes
                       else np.ascontiguousarray(np.broadcast_to(x, (size, *x.shape)))
@@ -186,10 +222,3 @@ def _declared(name, what, items, kind):
 
 def _names(items):
     return ", ".join(each.name for each in items)
-
-
-def _require_equal(expected, numbers):
-    """Raise a ValueError if the numbers, by argument name, differ."""
-    if len(set(numbers.values())) > 1:
-        raise ValueError(f"{expected}, got "
-                         + ", ".join(f"{name}: {n}" for name, n in numbers.items()))

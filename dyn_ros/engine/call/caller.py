@@ -20,7 +20,6 @@ from ..kernel.lanes import LANES
 from ..kernel.layout import HAS_INPUT, NCONSTRAINTS, OPTION, STATUS, KernelArgs
 from ..kernel.types import Array
 from . import batch, native
-from .program import Program
 from .workspace import Workspace
 
 _MOST_READY = 256
@@ -30,7 +29,7 @@ _numbers = itertools.count()
 class _Ready(NamedTuple):
     """The parts of a Data that the calls for one state use."""
 
-    program: Program
+    program: Any                        # of the algorithm, for this model
     workspace: Workspace
     links: NDArray[np.int64]
     address: int                        # of the links

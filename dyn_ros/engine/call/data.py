@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from ..kernel.fields import FIELDS, Field, public_view
 from ..kernel.types import Array
 from ..model.model import Model
-from .buffer_pool import BufferPool
 from .worker_threads import WorkerThreads
-from .workspace import new_field
+from .workspace import BufferPool, new_field
 
 _FREE = 0                                           # instead of a thread's identifier
 BUSY = -1

@@ -36,6 +36,10 @@ _ARGUMENTS = {
     "contacts": ("sequence of Contact",
                  "At most 36 rows, 3 or 6 for each contact; of distinct names."),
     "threads": ("int", "Number of threads for a batch."),
+    "parameters": ("(..., 10) array_like",
+                   "m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz [kg, kg m, kg m2]."),
+    "reference": ("(..., 10) array_like", "Those of another body; leading axes are broadcast."),
+    "coordinates": ("(..., 10) array_like", "alpha, d1, d2, d3, s12, s23, s13, t1, t2, t3."),
 }
 _BY_FRAME = ("dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6)",
              "External wrenches (force, moment) [N, N m]: by frame name, at the frame's origin and "

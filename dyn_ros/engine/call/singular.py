@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..kernel.lie import cross, quaternion_exp, rotate
+from ..kernel.lie import cross
 from ..kernel.types import Array
+from ..model.lie_groups import joint_motion, position
 from ..model.model import Model
 
 _ROUNDING = 2e-15        # relative size of a pivot below which a kernel has no significant digits
@@ -139,10 +140,8 @@ def _jacobians(model, q):
     jacobians: list[Array] = []
     rotations: list[Array] = []
     for i, joint in enumerate(model.tree.joints):
-        x = q[:, model.idx_q[i]:]
-        turn, move = _displacement(joint, x)
-        R = joint.placement[:3, :3] @ rotate(turn[:, None], np.eye(3)).swapaxes(-1, -2)
-        p = joint.placement[:3, 3] + move @ joint.placement[:3, :3].T
+        X = joint.placement @ joint_motion(joint, position(model, i, q))
+        R, p = X[:, :3, :3], X[:, :3, 3]
         J = np.zeros((len(q), 6, model.nv))
         if joint.parent >= 0:
             parent, back = jacobians[joint.parent], R.swapaxes(-1, -2)
@@ -154,22 +153,6 @@ def _jacobians(model, q):
         jacobians.append(J)
         rotations.append(R)
     return jacobians, rotations
-
-
-def _displacement(joint, x):
-    """Unit quaternions (B, 4) and translations (B, 3) of a joint with the coordinates x."""
-    still = np.zeros((len(x), 3))
-    if joint.kind == "floating":
-        return x[:, 3:7] / np.linalg.norm(x[:, 3:7], axis=1, keepdims=True), x[:, :3]
-    if joint.kind == "spherical":
-        return x[:, :4] / np.linalg.norm(x[:, :4], axis=1, keepdims=True), still
-    if joint.kind == "planar":
-        return quaternion_exp(x[:, 2:3] * [0.0, 0.0, 1.0]), x[:, :3] * [1.0, 1.0, 0.0]
-    x = x[:, :1] * (joint.mimic.multiplier if joint.mimic else 1.0)
-    x = (x + (joint.mimic.offset if joint.mimic else 0.0)) * joint.axis
-    if joint.kind == "prismatic":
-        return quaternion_exp(still), x
-    return quaternion_exp(x), still
 
 
 def _subspace(joint):

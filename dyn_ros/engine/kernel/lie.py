@@ -169,24 +169,3 @@ def _ad(twist):
     ad[..., :3, :3] = ad[..., 3:, 3:] = cross(w[..., None, :], eye).swapaxes(-1, -2)
     ad[..., :3, 3:] = cross(v[..., None, :], eye).swapaxes(-1, -2)
     return ad
-
-
-def se2_exp(twist):
-    """(x, y, angle), (..., 3), of planar twists (x, y, angle), (..., 3)."""
-    p, _ = se3_exp(_raised(twist))
-    return np.concatenate([p[..., :2], twist[..., 2:]], -1)
-
-
-def se2_log(pose):
-    """Planar twists (..., 3) of (x, y, angle), (..., 3); the angle is wrapped to [-pi, pi]."""
-    half = 0.5 * pose[..., 2:]
-    zero = np.zeros_like(half)
-    q = np.concatenate([zero, zero, np.sin(half), np.cos(half)], -1)
-    twist = se3_log(np.concatenate([pose[..., :2], zero], -1), q)
-    return twist[..., [0, 1, 5]]
-
-
-def _raised(planar):
-    raised = np.zeros((*planar.shape[:-1], 6))
-    raised[..., [0, 1, 5]] = planar
-    return raised

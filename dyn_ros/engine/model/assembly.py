@@ -17,6 +17,7 @@ from .inputs import finite_array, require_model
 from .structure import Structure
 from .urdf import MOVING, ONE_DOF, Frame, Joint, Tree
 from .urdf.bodies import warn_massless
+from .urdf.joints import unit_axis
 from .urdf.tree import FARTHEST_ANGLE, LARGEST
 
 KINDS = ("fixed", *MOVING, "spherical")
@@ -113,11 +114,9 @@ class Connection:
             raise ValueError(f"axis: expected that of the {self.joint} joint, such as (0, 0, 1), "
                              "got None")
         axis = finite_array("axis", self.axis, (3,))
-        largest = np.abs(axis).max()
-        if largest == 0.0:
+        if not axis.any():
             raise ValueError("axis: expected a direction, such as (0, 0, 1), got (0, 0, 0)")
-        axis = axis / largest                       # avoids underflow and overflow of the norm
-        return axis / np.linalg.norm(axis)
+        return unit_axis(axis)
 
     def _position_limits(self):
         lower = -np.inf if self.lower is None else _number("lower", self.lower)

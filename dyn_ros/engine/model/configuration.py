@@ -9,7 +9,14 @@ import numpy as np
 
 from ..kernel import lie
 from ..kernel.types import Array, ArrayLike, Scalar
-from .inputs import as_array, coordinate, finite_array, require_finite, require_valid
+from .inputs import (
+    as_array,
+    coordinate,
+    finite_array,
+    require_equal,
+    require_finite,
+    require_valid,
+)
 from .lie_groups import normalized, several, single
 from .structure import Structure
 
@@ -23,9 +30,7 @@ def _together(model: Structure, **arguments: Any) -> list[Array]:
     for name, (array, _) in arrays.items():
         require_valid(model, name, arguments[name][0], array)
     sizes = {name: len(array) for name, (array, batched) in arrays.items() if batched}
-    if len(set(sizes.values())) > 1:
-        raise ValueError("expected batches of one size, got "
-                         + ", ".join(f"{name}: {size}" for name, size in sizes.items()))
+    require_equal("expected batches of one size", sizes)
     lead = (next(iter(sizes.values())),) if sizes else ()
     return [np.broadcast_to(array, lead + array.shape[batched:])
             for array, batched in arrays.values()]
@@ -55,12 +60,7 @@ class ConfigurationSpace(Structure):
     """The configurations of a robot, a manifold."""
 
     def neutral(self) -> Array:
-        """The configuration of zeros and identity rotations.
-
-        Returns
-        -------
-        (nq,) ndarray
-        """
+        """The configuration of zeros and identity rotations, (nq,) ndarray."""
         q = np.zeros(self.nq)
         for k in self._unit_quaternions:
             q[k + 3] = 1.0
@@ -163,16 +163,9 @@ class ConfigurationSpace(Structure):
         return d0, d1
 
     def distance(self, q0: ArrayLike, q1: ArrayLike) -> Scalar:
-        """The length of ``difference(q0, q1)``.
+        """The length of ``difference(q0, q1)``, a float or (B,) ndarray.
 
-        Parameters
-        ----------
-        q0, q1 : (nq,) or (B, nq) array_like
-
-        Returns
-        -------
-        float or (B,) ndarray
-            Square root of the sum of squares; adds angles [rad] and lengths [m].
+        Square root of the sum of squares; adds angles [rad] and lengths [m].
         """
         length = np.linalg.norm(self.difference(q0, q1), axis=-1)
         return length if length.ndim else float(length)
@@ -189,12 +182,6 @@ class ConfigurationSpace(Structure):
         -------
         (nq,) or (B, nq) ndarray
             A copy; the other numbers do not change.
-
-        Raises
-        ------
-        ValueError
-            An invalid argument, or a quaternion of zeros; names it, the expected and the actual
-            value.
         """
         q = _finite(self, q)
         for k in self._unit_quaternions:
@@ -254,15 +241,11 @@ class ConfigurationSpace(Structure):
         return self.integrate(q0, fraction[..., None] * step)
 
     def random_configuration(self, rng: np.random.Generator | None = None) -> Array:
-        """A random configuration inside the position limits.
+        """A random configuration inside the position limits, (nq,) ndarray.
 
         For revolute joints without limits, the angle is in [-pi, pi); for prismatic ones, the
         position is in [-1, 1) m. Limits beyond 1e4 rad or m count as none. Rotations are uniformly
         distributed.
-
-        Returns
-        -------
-        (nq,) ndarray
         """
         rng = np.random.default_rng() if rng is None else rng
         if not hasattr(rng, "standard_normal"):

@@ -152,13 +152,8 @@ class Inertias(Structure):
             Center of mass in the frame [m].
         inertia : (3, 3) array_like
             Rotational inertia about the center of mass, expressed in the frame [kg m2]:
-            symmetric, positive definite, no principal moment above the sum of the others.
-
-        Raises
-        ------
-        ValueError
-            An unknown frame (lists the valid ones), or an inertia that is not physical; the
-            payloads do not change.
+            symmetric, positive definite, no principal moment above the sum of the others. If it is
+            not physical, a ValueError is raised and the payloads do not change.
         """
         if not isinstance(name, str) or not name:
             raise ValueError(f"name: expected a non-empty string, got {name!r:.80}")
@@ -168,18 +163,7 @@ class Inertias(Structure):
         self._compose_around([before, payload])
 
     def clear_payload(self, name: str | None = None) -> None:
-        """Remove a payload; the original inertias are restored exactly.
-
-        Parameters
-        ----------
-        name : str, optional
-            None: all payloads.
-
-        Raises
-        ------
-        ValueError
-            No payload has this name (lists the valid ones).
-        """
+        """Remove the payload of this name, or all; the original inertias are restored exactly."""
         if name is None:
             taken = list(self._payloads.values())
             self._payloads.clear()

@@ -109,6 +109,13 @@ def require_valid(model, name, axes, array):
         _require_unit_quaternions(model, name, array)
 
 
+def require_equal(expected, numbers):
+    """Raise a ValueError if the numbers, by argument name, differ."""
+    if len(set(numbers.values())) > 1:
+        raise ValueError(f"{expected}, got "
+                         + ", ".join(f"{name}: {n}" for name, n in numbers.items()))
+
+
 def coordinate(model, axes, index):
     """Return the coordinate or joint that a number belongs to, in parentheses, or ""."""
     if axes[0] == "njoints":

@@ -1,12 +1,16 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The configurations of joints with several coordinates: subgroups of SE(3)."""
+"""The configurations of joints, which are subgroups of SE(3), on arrays with leading batch axes.
+
+Kernels compute placements in ``joints.py``; these serve functions that have no ``Data``.
+"""
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from ..kernel import lie
+from ..kernel.plain import algebra as al
 from ..kernel.types import Array
 
 
@@ -14,6 +18,39 @@ def single(model):
     """Indices into q and v of the joints with one coordinate."""
     pairs = [(q, v) for q, v, nq in zip(model.idx_q, model.idx_v, model.nqs) if nq == 1]
     return tuple(np.array(pairs, dtype=int).reshape(-1, 2).T)
+
+
+def position(model, index, q):
+    """The position of a joint, (..., nq), in a configuration."""
+    joint, start = model.tree.joints[index], model.idx_q[index]
+    if joint.mimic:
+        return joint.mimic.multiplier * q[..., start:start + 1] + joint.mimic.offset
+    return q[..., start:start + model.nqs[index]]
+
+
+def joint_motion(joint, x):
+    """The placement of a joint's frame at position x, (..., nq), in its frame at position zero."""
+    X = np.tile(np.eye(4), (*np.shape(x)[:-1], 1, 1))
+    if joint.kind in ("floating", "spherical"):
+        R = al.quaternion_rotation(*np.moveaxis(x[..., -4:], -1, 0))
+        X[..., :3, :3] = np.stack(R, -1).reshape(X[..., :3, :3].shape)
+        if joint.kind == "floating":
+            X[..., :3, 3] = x[..., :3]
+    elif joint.kind == "planar":
+        X[..., :3, :3] = _rotation(joint.axis, x[..., 2])
+        X[..., :2, 3] = x[..., :2]
+    elif joint.kind == "prismatic":
+        X[..., :3, 3] = x * joint.axis
+    else:
+        X[..., :3, :3] = _rotation(joint.axis, x[..., 0])
+    return X
+
+
+def _rotation(axis, angle):
+    """Rodrigues' formula."""
+    along, across = np.outer(axis, axis), np.reshape(al.skew(axis), (3, 3))
+    angle = np.asarray(angle)[..., None, None]
+    return along + np.cos(angle) * (np.eye(3) - along) + np.sin(angle) * across
 
 
 # --- joints with several coordinates: q moved by v, and the v that moves q0 to q1
@@ -41,14 +78,17 @@ def _difference_floating(q0, q1):
 
 
 def _integrate_planar(q, v):
-    step = lie.se2_exp(v)
-    return np.concatenate([q[..., :2] + _turn(q[..., 2], step[..., :2]),
-                           q[..., 2:] + step[..., 2:]], -1)
+    p, _ = lie.se3_exp(_GROUPS["planar"].twist(v))
+    return np.concatenate([q[..., :2] + _turn(q[..., 2], p[..., :2]), q[..., 2:] + v[..., 2:]], -1)
 
 
 def _difference_planar(q0, q1):
-    return lie.se2_log(np.concatenate(
-        [_turn(-q0[..., 2], q1[..., :2] - q0[..., :2]), q1[..., 2:] - q0[..., 2:]], -1))
+    p = _turn(-q0[..., 2], q1[..., :2] - q0[..., :2])
+    half = 0.5 * (q1[..., 2:] - q0[..., 2:])
+    zero = np.zeros_like(half)
+    twist = lie.se3_log(np.concatenate([p, zero], -1),
+                        np.concatenate([zero, zero, np.sin(half), np.cos(half)], -1))
+    return twist[..., [0, 1, 5]]                    # with the angle in [-pi, pi]
 
 
 def _integrate_spherical(q, v):

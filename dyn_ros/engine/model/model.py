@@ -28,7 +28,7 @@ class Model(ConfigurationSpace, Inertias):
 
     ``append`` attaches another robot to it, and ``with_frame`` adds a frame.
     Every method raises a ValueError for an invalid argument, which names it, the expected and the
-    actual value.
+    actual value, and lists the valid names for an unknown one; for other types a TypeError.
 
     Joints and frames exclude the universe and are in the order of Pinocchio: depth first,
     children by joint name. Fixed joints are lumped into the joint that moves them; their
@@ -139,20 +139,12 @@ class Model(ConfigurationSpace, Inertias):
             By joint name, its position [rad, m]: a number, (x, y, theta) of a planar joint,
             (qx, qy, qz, qw) of a spherical joint, or (x, y, z, qx, qy, qz, qw) of a floating
             joint, such as "root_joint". It may be outside the limits. Joints that mimic a locked
-            joint are locked at the position that follows.
+            joint are locked at the position that follows; they cannot be named.
 
         Returns
         -------
         Model
             It shares nothing with this model.
-
-        Raises
-        ------
-        ValueError
-            An unknown joint (lists the valid ones), a mimic joint (names its master), or a
-            position of the wrong shape, that is not finite, or whose quaternion is not unit.
-        TypeError
-            ``lock`` is not a dict.
         """
         return self._part(*parts.reduced(self, lock))
 
@@ -165,7 +157,8 @@ class Model(ConfigurationSpace, Inertias):
         that, lock the other joints with ``reduced``.
 
         If the tip is not below the root, the joints up to their common ancestor are reversed:
-        they move the links above them, at the same positions.
+        they move the links above them, at the same positions. Joints with several coordinates
+        cannot be reversed.
 
         Parameters
         ----------
@@ -178,12 +171,6 @@ class Model(ConfigurationSpace, Inertias):
             Its joints are in the order of the chain, with the same limits, armature, damping and
             friction. A joint that mimics one outside the chain is independent. It shares nothing
             with this model.
-
-        Raises
-        ------
-        ValueError
-            An unknown frame (lists the valid ones), or a joint with several coordinates that would
-            have to be reversed.
         """
         return self._part(*parts.chain(self, root, tip))
 
@@ -217,7 +204,8 @@ class Model(ConfigurationSpace, Inertias):
             Of the joint. By default that of the root link with the suffix "_joint", or that of the
             root joint, after the prefix.
         prefix : str
-            Put before all names of the other robot: joints, links, frames and payloads.
+            Put before all names of the other robot: joints, links, frames and payloads. No name of
+            this robot may be among them then.
         axis : (3,) array_like, optional
             Of a revolute, continuous or prismatic joint, which require it; expressed in the joint
             frame, of any length.
@@ -231,14 +219,6 @@ class Model(ConfigurationSpace, Inertias):
         -------
         Model
             It shares nothing with the two robots.
-
-        Raises
-        ------
-        ValueError
-            An unknown frame or joint (lists the valid ones), a name that both robots have, or an
-            argument that is invalid or does not apply to the joint.
-        TypeError
-            ``other`` is not a Model.
         """
         connection = assembly.Connection(joint, name, prefix, axis, lower, upper, velocity_limit,
                                          effort_limit)
@@ -257,7 +237,7 @@ class Model(ConfigurationSpace, Inertias):
         Parameters
         ----------
         name : str
-            Of the new frame.
+            Of the new frame; no other one has it.
         parent_frame : str or int
             Name or index of the frame in which it is placed.
         placement : SE3 or (4, 4) array_like, optional
@@ -268,12 +248,6 @@ class Model(ConfigurationSpace, Inertias):
         Model
             The new frame is the last one; other frames have the same indices. It shares nothing
             with this model.
-
-        Raises
-        ------
-        ValueError
-            An unknown parent frame (lists the valid ones), a name that another frame has, or an
-            invalid placement.
         """
         tree = assembly.with_frame(self, name, parent_frame, placement)
         return self._part(tree, self._payloads)
@@ -308,11 +282,6 @@ class Model(ConfigurationSpace, Inertias):
         -------
         (njoints, 6) or (B, njoints, 6) ndarray
             ``f_ext`` of ``rnea``, ``static_torque`` and ``aba``, for this configuration.
-
-        Raises
-        ------
-        ValueError
-            An unknown frame (lists the valid ones), not six finite numbers, or an invalid q.
         """
         return external_forces(self, wrenches, q, axes)
 

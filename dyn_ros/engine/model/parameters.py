@@ -24,6 +24,10 @@ from ..spatial.value import real_array, require_finite_entries
 _INSIDE = 1e-12
 _BEYOND = 1e-9
 
+__all__ = ["d_from_log_cholesky", "entropic_divergence", "from_log_cholesky",
+           "from_pseudo_inertia", "is_physical", "log_cholesky", "pseudo_inertia",
+           "riemannian_distance"]
+
 _ROWS, _COLUMNS = np.array([0, 1, 2, 0, 1, 0, 0, 1, 2]), np.array([0, 1, 2, 1, 2, 2, 3, 3, 3])
 """Entries of the triangular factor: those of d1 d2 d3, s12 s23 s13, t1 t2 t3."""
 
@@ -43,20 +47,10 @@ def pseudo_inertia(parameters: ArrayLike) -> Array:
 
     Wensing, Kim and Slotine (2018).
 
-    Parameters
-    ----------
-    parameters : (..., 10) array_like
-        m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz [kg, kg m, kg m2].
-
     Returns
     -------
     (..., 4, 4) ndarray
         [kg m2, kg m, kg]; linear in the parameters.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape, or a number that is not finite.
 
     Examples
     --------
@@ -119,8 +113,6 @@ def is_physical(parameters: ArrayLike, *, boundary: bool = False) -> bool | NDAr
 
     Parameters
     ----------
-    parameters : (..., 10) array_like
-        m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz [kg, kg m, kg m2].
     boundary : bool
         False: the pseudo-inertia must be positive definite, beyond rounding errors, so that
         ``log_cholesky`` exists. True: it may be semidefinite, within a rounding error of 1e-9: the
@@ -129,11 +121,6 @@ def is_physical(parameters: ArrayLike, *, boundary: bool = False) -> bool | NDAr
     Returns
     -------
     bool or (...) ndarray of bool
-
-    Raises
-    ------
-    ValueError
-        Wrong shape, or a number that is not finite.
 
     Examples
     --------
@@ -168,11 +155,6 @@ def log_cholesky(parameters: ArrayLike) -> Array:
     They are the logarithms and the other entries of its triangular factor,
     P = U U', U = exp(alpha) [exp(d1), s12, s13, t1; 0, exp(d2), s23, t2; 0, 0, exp(d3), t3;
     0, 0, 0, 1].
-
-    Parameters
-    ----------
-    parameters : (..., 10) array_like
-        m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz [kg, kg m, kg m2].
 
     Returns
     -------
@@ -219,20 +201,10 @@ def _log_cholesky(name, parameters):
 def from_log_cholesky(coordinates: ArrayLike) -> Array:
     """The inverse of ``log_cholesky``.
 
-    Parameters
-    ----------
-    coordinates : (..., 10) array_like
-        alpha, d1, d2, d3, s12, s23, s13, t1, t2, t3.
-
     Returns
     -------
     (..., 10) ndarray
         m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz [kg, kg m, kg m2].
-
-    Raises
-    ------
-    ValueError
-        Wrong shape, or a number that is not finite.
 
     Examples
     --------
@@ -247,20 +219,10 @@ def from_log_cholesky(coordinates: ArrayLike) -> Array:
 def d_from_log_cholesky(coordinates: ArrayLike) -> Array:
     """Derivative of ``from_log_cholesky`` with respect to the coordinates.
 
-    Parameters
-    ----------
-    coordinates : (..., 10) array_like
-        alpha, d1, d2, d3, s12, s23, s13, t1, t2, t3.
-
     Returns
     -------
     (..., 10, 10) ndarray
         Its columns are the derivatives of the parameters with respect to each coordinate.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape, or a number that is not finite.
 
     Examples
     --------
@@ -297,12 +259,6 @@ def entropic_divergence(parameters: ArrayLike, reference: ArrayLike) -> Scalar:
     -log det, convex in the parameters. It is infinite on the boundary of what is physical, and
     independent of the units and of the frame in which both are expressed.
 
-    Parameters
-    ----------
-    parameters, reference : (..., 10) array_like
-        m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz [kg, kg m, kg m2]. Their leading axes
-        are broadcast.
-
     Returns
     -------
     float or (...) ndarray
@@ -329,12 +285,6 @@ def riemannian_distance(parameters: ArrayLike, reference: ArrayLike) -> Scalar:
 
     The Frobenius norm of log(P0^-1/2 P P0^-1/2) for the pseudo-inertias P and P0: a metric that is
     independent of the units and of the frame in which both are expressed.
-
-    Parameters
-    ----------
-    parameters, reference : (..., 10) array_like
-        m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz [kg, kg m, kg m2]. Their leading axes
-        are broadcast.
 
     Returns
     -------

@@ -14,7 +14,7 @@ from ..spatial.se3 import SE3
 from .frames import frame_number
 from .inertia import Payload, link_frame
 from .inputs import finite_array
-from .motions import joint_motion
+from .lie_groups import joint_motion
 from .urdf import ONE_DOF, Frame, Tree
 from .urdf.tree import FARTHEST_ANGLE, LARGEST
 
@@ -198,7 +198,7 @@ class _Chain:
         """Append the link above the last one: their joint is reversed."""
         joint_frame, moving = self._joint_between(link)
         if moving is None:
-            self._append_joint_frame(joint_frame)
+            self._append_frame(joint_frame)
         else:
             joint = self._model.tree.joints[moving]
             if joint.kind not in ONE_DOF:
@@ -208,7 +208,7 @@ class _Chain:
                     f"only {', '.join(ONE_DOF)} joints support; use a root above it, such as "
                     f"{self._frames[above].name!r}")
             self._append_joint(joint, self._X, 0.0 - joint.axis)
-            self._append_joint_frame(joint_frame)
+            self._append_frame(joint_frame)
         self._X = self._X @ _inverse(self._placement(joint_frame, above, moving))
         self._append_link(above)
 
@@ -221,7 +221,7 @@ class _Chain:
         else:
             joint = self._model.tree.joints[moving]
             self._append_joint(joint, X, joint.axis)
-        self._append_joint_frame(joint_frame)
+        self._append_frame(joint_frame)
         self._append_link(below)
 
     def _joint_between(self, link):
@@ -240,12 +240,9 @@ class _Chain:
         self._joints.append(replace(joint, parent=len(self._joints) - 1, placement=X, axis=axis))
         self._X = np.eye(4)
 
-    def _append_joint_frame(self, index):
-        self._append_frame(self._frames[index])
-
     def _append_link(self, index):
         self._links.append(index)
-        self._append_frame(self._frames[index])
+        self._append_frame(index)
 
     def append_added_frames(self):
         """Append the frames that were added to links of the chain."""
@@ -265,7 +262,8 @@ class _Chain:
         placement = self._chain_frames[index].placement
         return index, placement @ _inverse(self._frames[link].placement)
 
-    def _append_frame(self, frame):
+    def _append_frame(self, index):
+        frame = self._frames[index]
         self._chain_frames.append(Frame(
             frame.name, frame.kind, len(self._joints) - 1, self._X, len(self._chain_frames) - 1,
             frame.inertia))

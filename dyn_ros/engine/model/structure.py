@@ -156,10 +156,10 @@ class Structure:
             **dict(enumerate(own)), **dict(zip(self.joint_names, own))})
         placements = [[*frame.placement[:3, :3].ravel(), *frame.placement[:3, 3]]
                       for frame in self.tree.frames]
-        self._floats = np.concatenate([np.zeros(3), np.eye(6)[list(layout.UNIT_MOTIONS)].ravel(),
-                                       rows.ravel(),
-                                       np.zeros(self.nv), np.ravel(placements),
-                                       np.ravel([packed_link(frame) for frame in self.tree.frames])])
+        links = [packed_link(frame) for frame in self.tree.frames]
+        self._floats = np.concatenate([
+            np.zeros(3), np.eye(6)[list(layout.UNIT_MOTIONS)].ravel(), rows.ravel(),
+            np.zeros(self.nv), np.ravel(placements), np.ravel(links)])
         self._ints = self._integers(joints)
 
     def _integers(self, joints):

@@ -7,7 +7,7 @@ import numpy as np
 
 from .frames import ReferenceFrame
 from .inputs import as_array, finite_array, require_valid
-from .motions import Placements
+from .lie_groups import joint_motion, position
 
 _WORLD = "world"
 
@@ -33,6 +33,27 @@ def external_forces(model, wrenches, q, axes):
             f_ext[..., frame.parent, :3] += force
             f_ext[..., frame.parent, 3:] += _rotated(R, wrench[..., 3:]) + np.cross(p, force)
     return f_ext
+
+
+class Placements:
+    """Placements of joints in the world; only those that are asked for are computed."""
+
+    def __init__(self, model, q):
+        self._model, self._q = model, q     # validated
+        self._known = {-1: np.eye(4)}
+
+    def __getitem__(self, joint):
+        """The placement of a joint, (4, 4) or (B, 4, 4); -1 is the universe."""
+        path, joints = [], self._model.tree.joints
+        while joint not in self._known:
+            path.append(joint)
+            joint = joints[joint].parent
+        X = self._known[joint]
+        for joint in reversed(path):
+            X = X @ joints[joint].placement @ joint_motion(
+                joints[joint], position(self._model, joint, self._q))
+            self._known[joint] = X
+        return X
 
 
 def _wrench(what, wrench, batch):

@@ -16,7 +16,7 @@ from ..kernel.types import Array, ArrayLike
 from .inertia import ArticulatedBodyInertia, Inertia
 from .se3 import SE3, Homogeneous
 from .value import ZERO, Linear, blocks, flat, numbers, require
-from .vectors import Force, Motion
+from .vectors import Force, Motion, Vector
 
 D = TypeVar("D", bound="Derivative")
 Transformed: TypeAlias = Motion | Force | ArticulatedBodyInertia | Inertia
@@ -187,10 +187,7 @@ class TransformDerivative(Derivative):
         return self._of(_times(-1.0, _after(inverse, al.compose(self._tuple, inverse))))
 
     @overload
-    def transform(self, X: SE3, other: Motion) -> Motion: ...
-
-    @overload
-    def transform(self, X: SE3, other: Force) -> Force: ...
+    def transform(self, X: SE3, other: Vector) -> Vector: ...
 
     @overload
     def transform(self, X: SE3,
@@ -307,10 +304,7 @@ class TransformSecondDerivative(Derivative):
         return self._of(_after(inverse, al.compose(inner, inverse)))
 
     @overload
-    def transform(self, X: SE3, dX: TransformDerivative, other: Motion) -> Motion: ...
-
-    @overload
-    def transform(self, X: SE3, dX: TransformDerivative, other: Force) -> Force: ...
+    def transform(self, X: SE3, dX: TransformDerivative, other: Vector) -> Vector: ...
 
     @overload
     def transform(self, X: SE3, dX: TransformDerivative,

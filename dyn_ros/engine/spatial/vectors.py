@@ -7,7 +7,7 @@ exchanged.
 """
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeVar, overload
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ..kernel.types import Array, ArrayLike
 from .value import ZERO, Linear, blocks, flat, frozen, require, scalar
 
 V = TypeVar("V", bound="_Vector")
+Vector = TypeVar("Vector", "Motion", "Force")
 
 
 class _Vector(Linear):
@@ -95,13 +96,7 @@ class Motion(_Vector):
     _kind = al.Motion
     _add, _scale = staticmethod(al.motion_add), staticmethod(al.motion_scale)
 
-    @overload
-    def cross(self, other: Motion) -> Motion: ...
-
-    @overload
-    def cross(self, other: Force) -> Force: ...
-
-    def cross(self, other: Motion | Force) -> Motion | Force:
+    def cross(self, other: Vector) -> Vector:
         """v x m for a Motion, or v x* f for a Force; Featherstone (2008), section 2.9.
 
         This is the rate of change of a vector that is constant in a frame with velocity v.
@@ -109,12 +104,7 @@ class Motion(_Vector):
         Parameters
         ----------
         other : Motion or Force
-            Expressed in the same frame.
-
-        Returns
-        -------
-        Motion or Force
-            The class of ``other``.
+            Expressed in the same frame. The result is of its class.
         """
         if isinstance(other, Motion):
             return Motion._of(al.motion_cross(self._tuple, other._tuple))

@@ -18,7 +18,7 @@ import pytest
 import dyn_ros
 import peer
 from dyn_ros.engine.algorithms.all_terms import Terms
-from dyn_ros.engine.call import batch, buffer_pool
+from dyn_ros.engine.call import batch, workspace
 from dyn_ros.engine.call import data as data_module
 from dyn_ros.engine.call.data import BUSY
 from dyn_ros.engine.call.native import READS_OBJECTS
@@ -67,8 +67,8 @@ def test_memory_of_many_results_goes_back_when_they_go():
 
 
 def test_memory_that_went_back_is_limited_and_the_last_is_kept(monkeypatch):
-    monkeypatch.setattr(buffer_pool, "_KEPT", 3 << 20)
-    pool = buffer_pool.BufferPool()
+    monkeypatch.setattr(workspace, "_KEPT", 3 << 20)
+    pool = workspace.BufferPool()
     held = [pool.array((1 << 17,)) for _ in range(5)]        # 1 MB each
     taken = [address(array) for array in held]
     while held:
@@ -79,7 +79,7 @@ def test_memory_that_went_back_is_limited_and_the_last_is_kept(monkeypatch):
 
 
 def test_memory_of_another_size_is_not_taken():
-    pool = buffer_pool.BufferPool()
+    pool = workspace.BufferPool()
     taken = address(pool.array((1 << 18,)))
     small = pool.array((1 << 17,))
     assert address(small) != taken and address(pool.array((2, 1 << 17))) == taken
@@ -261,7 +261,6 @@ def test_a_forked_process_has_threads_of_its_own():
 FORKED_DURING_A_CALL = """
 import os, signal, sys, threading
 import dyn_ros, peer
-from dyn_ros.engine.call import buffer_pool
 from dyn_ros.engine.call import data as data_module
 
 pair, other = peer.new_pair("panda"), peer.new_pair("panda")

@@ -114,11 +114,3 @@ def test_exp_is_the_matrix_exponential():
         expected = expm(matrix)
         assert np.abs(p - expected[:3, 3]).max() < 1e-14
         assert np.abs(Rotation.from_quat(q).as_matrix() - expected[:3, :3]).max() < 1e-14
-
-
-@pytest.mark.parametrize("angle", [0.0, 1e-9, 0.3, -2.0, 3.1])
-def test_planar_exp_and_log(angle):
-    x = np.array([0.7, -1.2, angle])
-    pose = lie.se2_exp(x)
-    assert pose[2] == angle
-    assert np.abs(lie.se2_log(pose) - x).max() < 1e-13

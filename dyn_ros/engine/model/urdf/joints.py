@@ -85,12 +85,16 @@ def _axis(joint, warnings):
                 "to 0 0 1"
             )
         return np.array([0.0, 0.0, 1.0])
-    largest = np.abs(axis).max()
-    if largest == 0.0:
+    if not axis.any():
         raise UrdfError(
             f'axis of joint "{joint.name}" is zero; set a direction, such as 0 0 1'
         )
-    axis /= largest  # avoids underflow and overflow of the norm
+    return unit_axis(axis)
+
+
+def unit_axis(axis):
+    """The unit vector of a direction that is not zero, without underflow or overflow."""
+    axis = axis / np.abs(axis).max()
     return axis / np.linalg.norm(axis)
 
 
