@@ -3,7 +3,7 @@
 """Plausibility checks of a robot description.
 
 The reader (urdf/) rejects what cannot be used. This module compares the inertia of each link with
-physical limits, and with the space that the link's shapes occupy (`extents`, `link_findings`).
+physical limits, and with the space that the link's shapes occupy (`shapes`, `link_findings`).
 """
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import numpy as np
 from ..engine.kernel.types import Array
 from ..engine.model import urdf
 from ..engine.model.urdf import Joint, Tree, UrdfError
-from .extents import Extents, find_extents
 from .link_findings import Finding, LinkInertia, link_findings
 from .meshes import Folders, Progress
+from .shapes import Extents, find_extents
 
 NEGLIGIBLE = np.array([1e-3, 1e-2])  # of the mass and the moments of the links fixed to each other
 SMALLEST_SIZE = 0.02                 # m: of a robot, if its joints are closer together
@@ -32,19 +32,10 @@ _MISPLACED = ("com-outside", "mass-spread")
 class Examination:
     """The result of a check.
 
-    Attributes
-    ----------
-    findings : list of Finding
-        In the order of the description.
-    unseen : list of str
-        One line for each reason why shapes could not be examined.
-    links : dict of str to LinkInertia
-        The inertias of all links that have one, by the link's name.
-    extents : Extents
-        The space that the links' shapes occupy.
-    negligible : set of str
-        The links that do not count beside those they are fixed to, such as those of sensors. Only
-        findings that matter to other programs are reported for them.
+    `findings` are in the order of the description. `unseen` has a line for each reason why shapes
+    could not be examined, `links` the inertias of all links that have one, by the link's name. The
+    `negligible` links do not count beside those they are fixed to, such as those of sensors: only
+    findings that matter to other programs are reported for them.
     """
 
     findings: list[Finding]
@@ -56,6 +47,12 @@ class Examination:
 
 def check_urdf(xml: str | bytes, root_joint: str | None = None,
                folders: Folders = ()) -> list[Finding]:
+    """The findings of `examine_urdf`."""
+    return examine_urdf(xml, root_joint, folders).findings
+
+
+def examine_urdf(xml: str | bytes, root_joint: str | None = None, folders: Folders = (),
+                 progress: Progress | None = None) -> Examination:
     """Find implausible masses, inertias, meshes and limits.
 
     Parameters
@@ -67,28 +64,6 @@ def check_urdf(xml: str | bytes, root_joint: str | None = None,
     folders : sequence of path-like
         Folders to search for the meshes of relative paths and of packages, in addition to those
         of a sourced ROS workspace.
-
-    Returns
-    -------
-    list of Finding
-        Findings in the order of the description.
-
-    Raises
-    ------
-    UrdfError
-        The description cannot be used.
-    """
-    return examine_urdf(xml, root_joint, folders).findings
-
-
-def examine_urdf(xml: str | bytes, root_joint: str | None = None, folders: Folders = (),
-                 progress: Progress | None = None) -> Examination:
-    """Find what `check_urdf` finds, and what it could not examine.
-
-    Parameters
-    ----------
-    xml, root_joint, folders
-        As for `check_urdf`.
     progress : callable, optional
         Called before each mesh is read, and at the end, with the number of meshes that have been
         read, that of all, and the next one's file.

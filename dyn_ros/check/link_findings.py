@@ -12,7 +12,7 @@ import numpy as np
 
 from ..engine.kernel.types import Array
 from ..engine.model.urdf import LARGEST, rotational_fault
-from .extents import Extent, LinkExtents
+from .shapes import Extent, LinkExtents
 
 LIGHTEST, DENSEST = 5.0, 8500.0      # kg/m3: a hollow shell; solid steel, and a little for what
 #                                      coarse meshes leave out
@@ -37,18 +37,10 @@ _MATERIALS = ((22.6e3, "denser than any material"), (11.3e3, "denser than lead")
 class Finding(NamedTuple):
     """One finding.
 
-    Attributes
-    ----------
-    where : str
-        The element, such as 'link "arm"'.
-    what : str
-    advice : str
-    kind : str
-        Identifier of what was found, such as "mass-spread"; it does not change between versions.
-    values : mapping of str to float, str or list
-        The numbers of the description that were found, in SI units.
-    limits : mapping of str to [low, high]
-        What the shapes or physics allow for some of the values; None: unlimited.
+    `where` is the element, such as 'link "arm"'. `kind` identifies what was found, such as
+    "mass-spread"; it does not change between versions. `values` are the numbers of the description
+    that were found, in SI units, and `limits` the [low, high] that the shapes or physics allow for
+    some of them; None: unlimited.
     """
 
     where: str
@@ -61,18 +53,10 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LinkInertia:
-    """The <inertial> of a link.
+    """The <inertial> of a link: mass [kg], and rotational inertia [kg m2], (3, 3).
 
-    Attributes
-    ----------
-    mass : float
-        [kg]
-    placement : (4, 4) ndarray
-        Of <inertial>'s axes at the center of mass, in the link's frame.
-    rpy : str
-        The angles of <inertial>'s <origin>, as in the description.
-    rotational : (3, 3) ndarray
-        About the center of mass, in the axes of <inertial> [kg m2].
+    The latter is about the center of mass, in the axes of <inertial>; their `placement` is
+    homogeneous (4, 4), in the link's frame, and `rpy` its angles as in the description.
     """
 
     mass: float

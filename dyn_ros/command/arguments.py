@@ -13,15 +13,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from ..engine.model.model import RootJoint
 from ..engine.model.urdf import read_description
 from ..logs.formats import LISTED
 from ..states.joint_states import STALENESS
-
-if TYPE_CHECKING:
-    from ..logs.run.jobs import Workers
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 Read = TypeVar("Read")
@@ -85,11 +82,6 @@ def add_root_joint(command: argparse.ArgumentParser) -> None:
 def robot_name(options: argparse.Namespace) -> str:
     """Return how messages name the robot's file."""
     return "standard input" if options.robot == _STANDARD_INPUT else str(options.robot)
-
-
-def is_plain_file(options: argparse.Namespace) -> bool:
-    """Whether the robot is a regular file, which can be read again, that is not xacro."""
-    return options.robot.is_file() and robot_text(options) == options.source
 
 
 def mesh_folders(options: argparse.Namespace) -> list[Path]:
@@ -244,13 +236,6 @@ def add_workers(command: argparse.ArgumentParser, more: str) -> None:
     command.add_argument("--scheduler", metavar="ADDRESS",
                          help="of a Dask cluster that does the work, such as "
                               "tcp://192.168.1.10:8786")
-
-
-def workers_of(options: argparse.Namespace) -> Workers:
-    """Start the processes, or connect to the cluster."""
-    from ..logs.parallel import open_workers
-    report_lost_clusters(options)
-    return open_workers(options.workers, options.scheduler, fork=True)
 
 
 def report_lost_clusters(options: argparse.Namespace) -> None:

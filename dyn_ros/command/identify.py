@@ -95,10 +95,11 @@ def _identified(options: argparse.Namespace, model: Model,
 
 def _write(options: argparse.Namespace, result: Identification) -> None:
     if options.output:
-        if arguments.is_plain_file(options):
+        description = arguments.robot_text(options)
+        if options.robot.is_file() and description == options.source:
             result.write_urdf(options.robot, options.output)
-        else:
-            text = write_urdf(arguments.robot_text(options), result.identified)
+        else:                           # a pipe, or xacro
+            text = write_urdf(description, result.identified)
             options.output.write_bytes(text.encode(encoding_of(text.encode())))
         print(f"wrote {options.output}")
     if options.report:

@@ -141,7 +141,9 @@ def _run(options: argparse.Namespace, log: Log) -> bool:
     """Do the work; return whether it is finished."""
     from ..logs.log import NotWritten
     try:
-        workers = arguments.workers_of(options)
+        from ..logs.parallel import open_workers
+        arguments.report_lost_clusters(options)
+        workers = open_workers(options.workers, options.scheduler, fork=True)
         try:
             with _progress(log) as show:
                 log.run(workers, show)

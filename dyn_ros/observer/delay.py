@@ -123,7 +123,10 @@ class _Joint:
     def __init__(self, k: int, samples: Samples, columns: Array, longest: float) -> None:
         from scipy.interpolate import CubicSpline
         self.k = k
-        rows = _inner(samples, longest, _is_still(samples.v[:, k]))
+        v = samples.v[:, k]
+        is_slow = np.abs(v) < _STILL
+        is_slow[1:] |= v[1:] * v[:-1] < 0.0         # a reversal
+        rows = _inner(samples, longest, is_slow)
         rows = rows[::math.ceil(len(rows) / _MOST) if len(rows) else 1]
         self.time, self.weight = samples.time[rows], np.sqrt(samples.weight[rows])
         self.measured = samples.tau[rows, k] * self.weight
@@ -225,13 +228,6 @@ def _segments(samples: Samples) -> list[slice]:
     """The rows of each segment that a spline can have."""
     from ..identification.filtering import divided  # needs SciPy
     return [slice(*one) for one in divided(np.diff(samples.segment) != 0) if len(one) > 3]
-
-
-def _is_still(v: Array) -> NDArray[np.bool_]:
-    """Where a joint rests or reverses."""
-    is_still: NDArray[np.bool_] = np.abs(v) < _STILL
-    is_still[1:] |= v[1:] * v[:-1] < 0.0
-    return is_still
 
 
 def _inner(samples: Samples, margin: float, is_slow: NDArray[np.bool_]) -> NDArray[np.int_]:

@@ -23,9 +23,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.algorithms import joint_jacobians
 from ..engine.call.data import Data
-from ..engine.kernel.types import Array, ArrayLike
+from ..engine.kernel.types import Array
 from ..engine.model import Model
 
 _SHORTEST = 0.05                # m: length of a link
@@ -108,17 +107,8 @@ class Places(NamedTuple):
     columns: Array              # (nb, nv, 6): efforts of a wrench at the center of each body
 
 
-def jacobian(model: Model, data: Data, q: ArrayLike) -> Array:
-    """Columns of all joints in the world, (6, ncolumns), of a single state; fills ``data.oMi``."""
-    J = joint_jacobians(model, data, q)
-    if J.ndim > 2:
-        raise ValueError(f"q: expected a single state, got a batch of shape {np.shape(q)}; pass "
-                         "one state after the other")
-    return J
-
-
 def places_of(data: Data, J: Array, bodies: Bodies) -> Places:
-    """The bodies at the configuration of ``jacobian``, whose result is J."""
+    """The bodies at the configuration of ``joint_jacobians``, whose result is J (6, ncolumns)."""
     X = data.oMi[bodies.numbers]
     origins = X[:, :3, 3]
     centers = (X[:, :3, :3] @ bodies.centers[:, :, None])[:, :, 0] + origins

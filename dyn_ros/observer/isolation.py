@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.algorithms import joint_jacobians
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
-from .hypotheses import POSSIBLE, Hypothesis, bodies_of, hypotheses, jacobian, places_of, skew
+from .hypotheses import POSSIBLE, Hypothesis, bodies_of, hypotheses, places_of, skew
 from .inputs import external_effort, positive, whitener
 
 _THRESHOLD_DEVIATIONS = 4.0     # of an effort, in its threshold
@@ -168,7 +169,10 @@ def isolate_contact(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike,
                          "pass one state after the other")
     limits = _thresholds(model, threshold)
     force = positive("force", force)
-    J = jacobian(model, data, q)
+    J = joint_jacobians(model, data, q)
+    if J.ndim > 2:
+        raise ValueError(f"q: expected a single state, got a batch of shape {np.shape(q)}; pass "
+                         "one state after the other")
     W = np.diag(_THRESHOLD_DEVIATIONS / limits) if covariance is None else whitener(
         model, covariance)
     exceeding = np.abs(tau) > limits
@@ -259,20 +263,15 @@ def _force_and_line(best: Hypothesis, wrench: Array, covariance: Array,
     D = np.empty((3, 6))                            # of p with respect to force and moment
     D[:, :3] = (-skew(m) - 2.0 * np.outer(p, f)) / squared
     D[:, 3:] = skew(f) / squared
-    worst, turn, away, linear = _deviations(np.array([
+    variances = np.linalg.eigvalsh(np.array([
         C, across @ C @ across, D @ covariance @ D.T, best.linear_covariance[:3, :3]]))
+    worst, turn, away, linear = np.sqrt(np.maximum(variances[:, -1], 0.0)).tolist()
     if worst > _DETERMINED * size:
         return _undetermined(f, C, best.is_pure_force)
     line_valid = away <= _LINE
     return (f, C, True, size, math.sqrt(max(float(u @ C @ u), 0.0)), u, turn, line_valid,
             p + origin if line_valid else _NAN3.copy(), away, best.is_pure_force,
             *_torque(best, linear))
-
-
-def _deviations(C: Array) -> list[float]:
-    """The standard deviations in the worst directions of covariances, (k, 3, 3)."""
-    worst: list[float] = np.sqrt(np.maximum(np.linalg.eigvalsh(C)[:, -1], 0.0)).tolist()
-    return worst
 
 
 def _torque(best: Hypothesis, worst: float) -> tuple[float, float]:

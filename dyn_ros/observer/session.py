@@ -76,23 +76,12 @@ class Measurement(NamedTuple):
 class Session:
     """The observer of one robot, fed state by state with ``update``, or at once with ``run``.
 
-    ``notify`` is called with why it restarts.
-
-    Attributes
-    ----------
-    measured : Measurement, optional
-        The latest state; None if it could not be used.
-    q, v, tau : ndarray (nq,), (nv,), (nv,)
-        The efforts in it, and the state in which the motors exerted them.
-    external : ndarray (nv,)
-        What the environment exerts on the joints [N m, N]; meaningless unless ``valid``.
-    residual, frictionless : ndarray (nv,)
-        Measured minus modeled efforts, with and without the friction of the model, through the
-        same filter; meaningless unless ``residual_valid``.
-    valid, residual_valid : bool
-        Whether these belong to the latest state.
-    problem : str
-        Why the latest state could not be used; empty if it could.
+    ``notify`` is called with why it restarts. ``measured`` is the latest state, or None if it could
+    not be used, for the reason in ``problem``; ``q``, ``v`` and ``tau`` are the efforts in it, and
+    the state in which the motors exerted them. ``external`` is what the environment exerts on the
+    joints [N m, N]: of the latest state if ``valid``, otherwise meaningless. ``residual`` and
+    ``frictionless`` are measured minus modeled efforts, with and without the friction of the model,
+    through the same filter; of the latest state if ``residual_valid``.
     """
 
     def __init__(self, model: Model, setup: Setup,

@@ -137,21 +137,11 @@ def external_wrench(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike, 
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
+    model, data, q, frame, reference_frame, offset
+        As for ``frame_jacobian``: where the wrench acts, and in which axes it is expressed.
     tau_ext : (nv,) or (B, nv) array_like
         Efforts that the environment exerts on the joints [N m, N], as ``MomentumObserver`` returns
         them.
-    frame : str or int
-        Name or index of a frame: link, joint or fixed joint.
-    reference_frame : ReferenceFrame
-        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
-        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
-    offset : (3,) array_like, optional
-        A point fixed to the frame and expressed in it [m], used instead of its origin.
     covariance : (nv, nv) array_like, optional
         Covariance of the errors of ``tau_ext`` [N2 m2, N2]. By default all have the same weight,
         errors of 1 N m and of 1 N.

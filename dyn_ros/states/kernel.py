@@ -230,12 +230,6 @@ def differentiate(m):
 
 
 @kernel
-def forget_velocities(m):
-    for i in range(m.scalars[mem.NV]):
-        m.has_acceleration[i], m.stamps_before[i] = False, NEVER
-
-
-@kernel
 def write_state(m, message):
     k, newest, nq, nv = (m.scalars[mem.STATES], m.scalars[mem.NEWEST], m.scalars[mem.NQ],
                          m.scalars[mem.NV])
@@ -263,7 +257,8 @@ def finish_state(m, message):
         if knows_velocity:
             differentiate(m)
         else:
-            forget_velocities(m)
+            for i in range(m.scalars[mem.NV]):
+                m.has_acceleration[i], m.stamps_before[i] = False, NEVER
         m.scalars[mem.KNOWS_ACCELERATION] = are_set(m.has_acceleration, m.scalars[mem.NV])
 
 

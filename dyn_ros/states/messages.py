@@ -100,17 +100,11 @@ class MessageCollector(Collector):
     def cutoff(self) -> float:
         """Cutoff frequency of the low pass of the accelerations [Hz]; 0: no low pass.
 
-        For each coordinate, with h the time between its last two stamps::
-
-            difference = (v - v_before) / h
-            share = 1 - exp(-2 pi cutoff h)
-            acceleration = acceleration_before + share (difference - acceleration_before)
-
-        This is the response of a first-order low pass to a difference that is held for the time
-        h, for any interval between messages. A slowly varying signal is delayed by
-        h / 2 + h / (exp(2 pi cutoff h) - 1), about 1 / (2 pi cutoff). The filter starts with the
-        first difference. It restarts if a stamp goes back or is more than `staleness` after the
-        previous one. A coordinate whose stamp does not change keeps its acceleration.
+        It is of first order, and exact for a difference of velocities that is held for the time h
+        between two stamps. A slowly varying signal is delayed by h / 2 + h / (exp(2 pi cutoff h)
+        - 1), about 1 / (2 pi cutoff). The filter starts with the first difference, and again if a
+        stamp goes back or is more than `staleness` after the previous one. A coordinate whose stamp
+        does not change keeps its acceleration.
         """
         return float(self._arrays.cutoff[0])
 
@@ -157,9 +151,8 @@ class MessageCollector(Collector):
     def receive(self, data: bytes, now: Callable[[], int]) -> bool | None:
         """Process a serialized sensor_msgs/JointState; returns and raises as `joint_states`.
 
-        None, without an effect, if the message has to be read by others and passed to
-        `joint_states`: unless it is plain little-endian CDR with names that are known. `now`
-        returns the stamp of a message that has none [ns].
+        None, without an effect, unless it is plain little-endian CDR with names that are known:
+        then others read it. `now` returns the stamp of a message that has none [ns].
         """
         outcome = self._call(data, self._address, NEVER) if data else UNREAD
         if outcome == DUE:

@@ -6,9 +6,9 @@ import pytest
 from scipy.optimize import linprog
 from scipy.spatial.transform import Rotation
 
-from dyn_ros.check.extents import find_extents
 from dyn_ros.check.hulls import Hull, Solid, box, cylinder, solid_of_triangles, sphere, union
 from dyn_ros.check.meshes import measure_mesh
+from dyn_ros.check.shapes import find_extents
 from dyn_ros.engine.model.urdf import read_urdf
 
 BODIES = {"box": box(0.3, 0.5, 0.7), "cylinder": cylinder(0.2, 0.9), "sphere": sphere(0.4)}
