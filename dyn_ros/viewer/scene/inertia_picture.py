@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import os
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -13,10 +14,10 @@ from ...check import Examination, LinkInertia
 from ...check.hulls import Hull, box
 from ...engine.kernel.types import Array
 
-if TYPE_CHECKING:
-    import plotly.graph_objects as graph
-
 GOOD, BAD, SHAPE, NAME = "#2a78d6", "#d03b3b", "#9aa0a6", "#7a1010"
+
+Trace: TypeAlias = dict[str, Any]
+"""What plotly draws."""
 
 
 def save_picture(examined: Examination, path: str | os.PathLike[str], title: str = "") -> None:
@@ -32,24 +33,25 @@ def save_picture(examined: Examination, path: str | os.PathLike[str], title: str
                           name=error.name) from None
 
     traces = [trace for name in examined.extents.links for trace in _link_traces(examined, name)]
-    page = graph.Figure([*traces, *_legend(graph)])
+    page = graph.Figure([*traces, *_legend()])
     count = len({finding.where for finding in examined.findings})
     camera = {"eye": {"x": 2.0, "y": 2.0, "z": 1.0}, "projection": {"type": "orthographic"}}
     page.update_layout(
-        title=f"{_escaped(title)}: inertias as boxes of uniform density, in the hulls of the "
-              f"shapes; {count} links or joints with findings",
+        title=f"{escape(title, quote=False)}: inertias as boxes of uniform density, in the hulls "
+              f"of the shapes; {count} links or joints with findings",
         scene={"aspectmode": "data", "camera": camera, "xaxis_title": "x [m]",
                "yaxis_title": "y [m]", "zaxis_title": "z [m]"},
         legend={"itemsizing": "constant"}, margin={"l": 0, "r": 0, "b": 0, "t": 50})
     Path(path).write_text(page.to_html(include_plotlyjs=True), encoding="utf-8")
 
 
-def _link_traces(examined: Examination, name: str) -> list[graph.Mesh3d | graph.Scatter3d]:
+def _link_traces(examined: Examination, name: str) -> list[Trace]:
     """The hull of a link's shapes, the box of its inertia, and its name if it has findings."""
     placement = examined.extents.placements[name]
     own = examined.extents.links[name].own
     texts = [finding.what for finding in examined.findings if finding.where == f'link "{name}"']
-    hover = "<br>".join([f"<b>{_escaped(name)}</b>", *map(_escaped, texts)])
+    hover = "<br>".join([f"<b>{escape(name, quote=False)}</b>",
+                         *(escape(text, quote=False) for text in texts)])
     traces = []
     if own is not None and len(own.hull.triangles):
         traces.append(_mesh(own.hull, placement, SHAPE, 0.4, hover))
@@ -63,7 +65,7 @@ def _link_traces(examined: Examination, name: str) -> list[graph.Mesh3d | graph.
         traces.append(_edges(corners, placement, color))
     if texts:
         center = np.zeros(3) if inertia is None else inertia.com
-        traces.append(_label(placement[:3, :3] @ center + placement[:3, 3], name, hover))
+        traces.append(_label(_placed(center, placement), name, hover))
     return traces
 
 
@@ -77,45 +79,40 @@ def equivalent_box(inertia: LinkInertia) -> Array:
     return corners @ axes.T + inertia.com
 
 
-def _mesh(hull: Hull, placement: Array, color: str, opacity: float, hover: str) -> graph.Mesh3d:
-    import plotly.graph_objects as graph
-
-    x, y, z = (hull.points @ placement[:3, :3].T + placement[:3, 3]).T
+def _mesh(hull: Hull, placement: Array, color: str, opacity: float, hover: str) -> Trace:
+    x, y, z = _placed(hull.points, placement).T
     i, j, k = hull.triangles.T
-    return graph.Mesh3d(x=x, y=y, z=z, i=i, j=j, k=k, color=color, opacity=opacity,
-                        flatshading=True, hovertext=hover, hoverinfo="text")
+    return {"type": "mesh3d", "x": x, "y": y, "z": z, "i": i, "j": j, "k": k, "color": color,
+            "opacity": opacity, "flatshading": True, "hovertext": hover, "hoverinfo": "text"}
 
 
-def _edges(corners: Array, placement: Array, color: str) -> graph.Scatter3d:
+def _edges(corners: Array, placement: Array, color: str) -> Trace:
     """The edges of a box whose corners are in the order of `box`."""
-    import plotly.graph_objects as graph
-
-    placed = corners @ placement[:3, :3].T + placement[:3, 3]
-    gap = np.full(3, np.nan)
-    points = [point for i in range(8) for bit in (1, 2, 4) if not i & bit
-              for point in (placed[i], placed[i | bit], gap)]
-    x, y, z = np.array(points).T
-    return graph.Scatter3d(x=x, y=y, z=z, mode="lines", line={"color": color, "width": 4},
-                           hoverinfo="skip", showlegend=False)
+    placed, gap = _placed(corners, placement), np.full(3, np.nan)
+    return _points([point for i in range(8) for bit in (1, 2, 4) if not i & bit
+                    for point in (placed[i], placed[i | bit], gap)],
+                   mode="lines", line={"color": color, "width": 4}, hoverinfo="skip",
+                   showlegend=False)
 
 
-def _label(point: Array, name: str, hover: str) -> graph.Scatter3d:
-    import plotly.graph_objects as graph
-
-    x, y, z = point
-    return graph.Scatter3d(
-        x=[x], y=[y], z=[z], mode="markers+text", text=[f"<b>{_escaped(name)}</b>"],
-        textfont={"color": NAME, "size": 14}, hovertext=[hover], hoverinfo="text",
-        showlegend=False, marker={"color": BAD, "size": 4})
+def _label(point: Array, name: str, hover: str) -> Trace:
+    return _points([point], mode="markers+text", text=[f"<b>{escape(name, quote=False)}</b>"],
+                   textfont={"color": NAME, "size": 14}, hovertext=[hover], hoverinfo="text",
+                   showlegend=False, marker={"color": BAD, "size": 4})
 
 
-def _legend(graph: object) -> list[object]:
+def _legend() -> list[Trace]:
     """Traces without points, for the names of the colors."""
-    return [graph.Scatter3d(x=[None], y=[None], z=[None], mode="markers", name=name,  # type: ignore
-                            marker={"color": color, "symbol": "square", "size": 10})
+    return [_points([[None] * 3], mode="markers", name=name,
+                    marker={"color": color, "symbol": "square", "size": 10})
             for name, color in (("inertia", GOOD), ("inertia with findings", BAD),
                                 ("hull of the shapes", SHAPE))]
 
 
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+def _points(points: Any, **options: Any) -> Trace:
+    x, y, z = np.transpose(points)
+    return {"type": "scatter3d", "x": x, "y": y, "z": z, **options}
+
+
+def _placed(points: Array, placement: Array) -> Array:
+    return points @ placement[:3, :3].T + placement[:3, 3]
