@@ -47,7 +47,6 @@ class Listener:
         self.flow.add(stamp.sec + stamp.nanosec * 1e-9, time.time())
 
     def listen(self, seconds: float) -> None:
-        """Process messages for a number of seconds."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self._executor.spin_once(timeout_sec=left)

@@ -84,7 +84,6 @@ class Flow:
         self._recent: deque[tuple[float, float]] = deque(maxlen=100_000)      # (stamp, arrival)
 
     def add(self, stamp: float, arrival: float) -> None:
-        """Count a message with its stamp and time of arrival."""
         if not self.messages:
             self._first_stamp = stamp
         self.messages += 1
@@ -94,21 +93,17 @@ class Flow:
         return list(takewhile(lambda sample: sample[1] > now - 1.0, reversed(self._recent)))
 
     def rate(self, now: float) -> float:
-        """Return the rate of messages in the last second [Hz]."""
         recent = self._last_second(now)
         return _rate(len(recent), recent[-1][0], recent[0][0]) if recent else 0.0
 
     def latency(self, now: float) -> float:
-        """Return the median latency in the last second [s]; NaN if there were no messages."""
         latencies = [arrival - stamp for stamp, arrival in self._last_second(now)]
         return median(latencies) if latencies else math.nan
 
     def total_rate(self) -> float:
-        """Return the rate of messages between the first and the last one [Hz]."""
         return _rate(self.messages, self._first_stamp, self._recent[-1][0])
 
     def total_latency(self) -> float:
-        """Return the median latency [s]."""
         return median(arrival - stamp for stamp, arrival in self._recent)
 
 
@@ -180,7 +175,6 @@ def picture(tree: Tree, message: JointSpaceDynamics, flow: Flow, limit: int | No
 
 
 def save_picture(path: Path, tree: Tree, message: JointSpaceDynamics, flow: Flow) -> None:
-    """Write the picture of a message as SVG."""
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
     console.print(picture(tree, message, flow))
     console.save_svg(str(path), title="dyn_ros demo", code_format=SVG)

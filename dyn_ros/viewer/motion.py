@@ -53,7 +53,6 @@ class Resumed:
         self._offset = np.asarray(position) - motion.at(0.0)[0]
 
     def at(self, time: float) -> tuple[Array, Array, Array]:
-        """Return position, velocity and acceleration, as `Motion.at` does."""
         position, velocity, acceleration = self._motion.at(time)
         offset = self._offset * math.exp(-RESUME * time)
         return (position + offset * (1.0 + RESUME * time),
@@ -74,7 +73,6 @@ class SpringFollower:
 
     @property
     def acceleration(self) -> Array:
-        """The acceleration of the spring, (n,) [rad/s2, m/s2]."""
         w = STIFFNESS
         return w * w * (self.target - self.position) - 2.0 * w * self.velocity
 

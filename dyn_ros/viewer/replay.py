@@ -319,7 +319,6 @@ class Replay(StandaloneActor):
                 self._step(value)
 
     def _step(self, count: int) -> None:
-        """Go to the next or previous state."""
         number, row, part = self._at(self._now)
         if part is None:
             return
@@ -377,7 +376,6 @@ class Replay(StandaloneActor):
         self._picture.draw(session, known, self._picture.compute(q, known))
 
     def _pose(self, q: Array) -> list[float]:
-        """Return the pose of the root link, x y z qx qy qz qw."""
         if self._model.tree.joints[0].kind == "floating":
             return q[:7].tolist()
         x, y, yaw = q[:3].tolist()

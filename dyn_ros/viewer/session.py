@@ -79,7 +79,7 @@ class Session:
                                  actor.report_refusal)
         self.server.on_window(self._arrange)
         self.address = page.address(self.server)
-        self.drawing = Drawing(self.server.scene, self.settings.mesh_paths)
+        self.drawing = Drawing(self.server.scene, self.node_of, self.settings.mesh_paths)
         self.robot: RobotScene | None = None
         self.panel: Panel | None = None
         self.touch: Touch | None = None
@@ -353,7 +353,7 @@ class Session:
         moment = self._timeline.choose(now)
         if moment is not None:
             for topic, array in moment.arrays:
-                for problem in self.drawing.receive(topic, array, self.node_of, now):
+                for problem in self.drawing.receive(topic, array, now):
                     self._actor.reject(f"marker {topic}", problem)
             self.drawing.hide_late(moment.late)
             if moment.pose is not None:

@@ -74,7 +74,6 @@ class CompliantRobot:
         self._wrenches = None if wrench is None else self.model.external_forces({frame: wrench})
 
     def measured_effort(self) -> Array:
-        """Return `effort` with noise, (n,)."""
         return self.effort + self.noise * self._random.standard_normal(len(self.noise))
 
     def follow(self, steering: Steering, seconds: float) -> None:

@@ -35,7 +35,6 @@ class StandaloneActor(Actor):
     _session: Session | None = None
 
     def show(self, session: Session, xml: str) -> None:
-        """Show the robot with this description on a page."""
         self._session = session
         session.show_robot(read_urdf(xml), xml)
 

@@ -56,8 +56,6 @@ class _Held(NamedTuple):
 
 @dataclass(eq=False)
 class _Topic:
-    """Markers of one topic."""
-
     held: deque[_Held] = field(default_factory=deque)
     follows: bool = False           # stamps are those of states
     matched: float = -1e9           # when that was last so [s]
@@ -95,11 +93,9 @@ class Timeline:
 
     @property
     def has_stamps(self) -> bool:
-        """Whether the latest states have stamps."""
         return bool(self._states)
 
     def forget(self, topic: str) -> None:
-        """Forget a topic, whose markers have been removed."""
         self._topics.pop(topic, None)
 
     # Input

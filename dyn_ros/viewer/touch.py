@@ -180,12 +180,10 @@ class Touch:
         self._show_weighing(False)
 
     def start_weighing(self) -> None:
-        """Show that the payload is being weighed."""
         self._weighing = True
         self._show_weighing(True)
 
     def end_weighing(self, text: str) -> None:
-        """Show the result."""
         self._weighing = False
         self._show_weighing(False, text)
 
@@ -196,7 +194,6 @@ class Touch:
 
 
 def _place(contact: ExternalContact) -> str:
-    """Return where a contact is, as text."""
     if not contact.link:
         return "contact"
     others = [link for link in contact.possible_links if link != contact.link]
@@ -207,7 +204,6 @@ def _place(contact: ExternalContact) -> str:
 
 
 def payload() -> Inertia:
-    """Return the payload: a ball, of mass `PAYLOAD_MASS`."""
     moment = 0.4 * PAYLOAD_MASS * PAYLOAD_RADIUS ** 2
     return Inertia(PAYLOAD_MASS, (0.0, 0.0, PAYLOAD_RADIUS), moment * np.eye(3))
 

@@ -63,7 +63,6 @@ class Window(NamedTuple):
 
     @property
     def wide(self) -> bool:
-        """Whether there is room for a second panel."""
         return self.width >= WIDE
 
 

@@ -141,7 +141,6 @@ class Panel:
         return METER if joint.kind == "prismatic" else self._angle
 
     def _make_sliders(self, positions: Array) -> None:
-        """Replace all sliders."""
         for slider in self._sliders:
             slider.remove()
         with self._slider_folder:
@@ -363,7 +362,6 @@ def mark_of(value: float, unit: Unit) -> str:
 
 
 def hint_of(joint: Joint, ends: tuple[float, float], unit: Unit) -> str:
-    """Return a joint's name, unit and limits."""
     numbers = " to ".join(f"{unit.per_si * end + 0.0:.{unit.decimals}f}" for end in ends)
     free = "" if math.isfinite(joint.lower) and math.isfinite(joint.upper) else " (no limits)"
     return f"{joint.name}: {numbers} {unit.name}{free}"

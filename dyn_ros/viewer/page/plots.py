@@ -76,15 +76,12 @@ class Scale(NamedTuple):
 
     @property
     def range(self) -> tuple[float, float]:
-        """The ends of the axis."""
         return self.ticks[0], self.ticks[-1]
 
     def texts(self) -> list[str]:
-        """Return the numbers at the axis as text."""
         return [f"{tick + 0.0:.{self.decimals}f}" for tick in self.ticks]
 
     def number(self, value: float) -> str:
-        """Return a value [N m, N] as text."""
         text = f"{self.factor * value:.{max(self.decimals, 2)}f}"
         return text[1:] if float(text) == 0.0 and text[0] == "-" else text
 
@@ -228,7 +225,6 @@ class _Plot:
         send_data(self._plot, times, self._scale.factor * samples)
 
     def hide(self) -> None:
-        """Hide the plot on a page with fewer joints."""
         self._text.visible = self._plot.visible = False
 
 

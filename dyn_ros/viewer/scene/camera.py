@@ -71,8 +71,6 @@ def above(points: Array, ground: float) -> Array:
 
 
 class Cameras:
-    """The cameras of all browsers."""
-
     def __init__(self, server: viser.ViserServer) -> None:
         self._server = server
         self._lock = threading.Lock()
@@ -140,7 +138,6 @@ class _View:
         self._set.append((position, target))
 
     def fit(self, points: Array) -> None:
-        """See all points."""
         camera = self._client.camera
         self.moved = False
         self._size = camera.image_width, camera.image_height

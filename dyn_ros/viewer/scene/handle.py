@@ -69,7 +69,6 @@ class PushHandle:
 
     @property
     def is_held(self) -> bool:
-        """Whether a user holds the grip."""
         return self._pointer is not None
 
     async def _on_drag(self, event: viser.SceneNodeDragEvent[viser.GlbHandle]) -> None:
@@ -145,7 +144,6 @@ class PushHandle:
         self._arrow.wxyz = wxyz(R)
 
     def remove(self) -> None:
-        """Remove it from the page."""
         self.let_go()
         for each in (self._label, self._arrow, self._grip):
             each.remove()

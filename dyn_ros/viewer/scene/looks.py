@@ -113,7 +113,6 @@ class _Marker(NamedTuple):
     colors: Array
 
     def placed(self, points: Array) -> Array:
-        """Return points (..., 3) in the frame of the marker."""
         return points @ self.R.T + self.position
 
 

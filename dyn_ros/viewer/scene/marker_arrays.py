@@ -51,7 +51,6 @@ class PlainMarker(NamedTuple):
 
 
 def plain_marker(marker: Any) -> PlainMarker:
-    """Return a visualization_msgs/Marker as a `PlainMarker`."""
     p, turn = marker.pose.position, marker.pose.orientation
     scale, color = marker.scale, marker.color
     return PlainMarker(
@@ -78,11 +77,10 @@ class Look(Protocol):
 class MarkerArrays:
     """Markers of one namespace and type, whose numbers are filled for each state.
 
-    `type` is SPHERE, CUBE, CYLINDER, ARROW or LINE_STRIP of `Marker`, with `points` per strip. The
-    namespace is the kind's name and, after a slash, `part`. `width` is that of lines and arrows
-    [m], by default the look's. The markers have `prototype` in common. `numbers` are the other
-    fields, a row for each marker shown so far: `action` is DELETE for those that are not shown now.
-    `changed` are those filled since a serialized message was last given them.
+    Strips have a number of `points`. The namespace is the kind's name and, after a slash, `part`.
+    `width` is that of lines and arrows [m], by default the look's. The markers have `prototype` in
+    common. `numbers` are the other fields, a row for each marker shown so far: `action` is DELETE
+    for those that are not shown now. `changed` are those that a serialized message has not yet.
     """
 
     def __init__(self, look: Look, type: int, part: str = "", points: int = 0,
@@ -187,7 +185,18 @@ def _scale(type: int, width: float) -> Array:
     return np.array([width if type == LINE_STRIP else 0.0, 0.0, 0.0])
 
 
-class Screws:
+class _Arrows:
+    """Straight and curved arrows, in arrays of their own."""
+
+    arrays: tuple[MarkerArrays, MarkerArrays]
+
+    def hide(self) -> tuple[MarkerArrays, ...]:
+        for arrays in self.arrays:
+            arrays.show([])
+        return self.arrays
+
+
+class Screws(_Arrows):
     """Linear parts as straight arrows, angular parts as curved ones, in separate namespaces."""
 
     def __init__(self, look: Look) -> None:
@@ -214,12 +223,6 @@ class Screws:
                     np.full(len(sizes), shapes.FULL_ARC))
         return self.arrays
 
-    def hide(self) -> tuple[MarkerArrays, ...]:
-        """Show no vectors."""
-        for arrays in self.arrays:
-            arrays.show([])
-        return self.arrays
-
 
 def rows_of_joints(model: Model) -> tuple[list[int], list[int]]:
     """Return the joints with exactly one coordinate, and their rows; a base has several."""
@@ -230,7 +233,7 @@ def rows_of_joints(model: Model) -> tuple[list[int], list[int]]:
 # --- dynamics: torques, inertias, manipulability
 
 
-class JointArrows:
+class JointArrows(_Arrows):
     """An arrow at each joint: a curved one about the axis of revolute joints, or a straight one.
 
     The look's scale is the radius, and the length of a straight arrow. `rows` are those of the
@@ -245,18 +248,12 @@ class JointArrows:
             _Axes(model, joints, [k for k, each in enumerate(slides) if each is kind])
             for kind in (False, True))
         self._radii = np.full(len(self._turning.rows), self._scale)
-        self._arrays = (MarkerArrays(look, LINE_STRIP, points=shapes.CURVED_POINTS),
-                        MarkerArrays(look, ARROW))
-
-    def hide(self) -> tuple[MarkerArrays, ...]:
-        """Show no arrows."""
-        for arrays in self._arrays:
-            arrays.show([])
-        return self._arrays
+        self.arrays = (MarkerArrays(look, LINE_STRIP, points=shapes.CURVED_POINTS),
+                       MarkerArrays(look, ARROW))
 
     def show(self, oMi: Array, load: Array, colors: Array) -> tuple[MarkerArrays, ...]:
         """Show arrows with sizes from -1 to 1, (n,), and colors, (n, 4); return the arrays."""
-        turns, arrows = self._arrays
+        turns, arrows = self.arrays
         own = self._turning
         if own.ids:
             p, axes = own.placed(oMi)
@@ -268,7 +265,7 @@ class JointArrows:
             p, axes = own.placed(oMi)
             arrows.arrows(own.ids, p, self._scale * load[own.rows, None] * axes[..., 0])
             arrows.paint(own.ids, colors[own.rows])
-        return self._arrays
+        return self.arrays
 
 
 class _Axes:
@@ -285,7 +282,6 @@ class _Axes:
         self._bases = np.stack([axes, *shapes.across(axes)], axis=-1)
 
     def placed(self, oMi: Array) -> tuple[Array, Array]:
-        """Return the origins (n, 3), and as columns (n, 3, 3) the axes and those vectors."""
         X = oMi[self._joints]
         return X[:, :3, 3], X[:, :3, :3] @ self._bases
 
@@ -315,13 +311,11 @@ def torque(model: Model, look: Any) -> Draw:
 
 def _torques(source: str, state: Any, terms: Any) -> Array | None:
     """Return the torques, (nv,), or None if they are unknown."""
+    if source == "effort":
+        return state.effort
     if source == "gravity":
-        found = terms.g
-    elif source == "nle":
-        found = None if state.v is None else terms.nle
-    else:
-        found = state.effort
-    return found
+        return terms.g
+    return None if state.v is None else terms.nle
 
 
 def inertia(model: Model, look: Any, payloads: Mapping[str, Any]) -> Draw:

@@ -37,7 +37,6 @@ SHADE = 3           # smaller changes of a color are not sent; of 255
 MOST_IDLE = 100     # nodes that are kept without markers
 MOVED = 1e-6        # smaller changes of a pose are not sent [m], [1]
 
-
 MarkerKey: TypeAlias = tuple[str, str, int]
 """Identifies a marker: topic, namespace, id."""
 
@@ -62,10 +61,9 @@ class NodeKey(NamedTuple):
 
 
 class _Received(NamedTuple):
-    """A marker as received, the function that finds its frame, and the end of its lifetime [s]."""
+    """A marker as received, and the end of its lifetime [s]."""
 
     marker: Marker
-    frames: Callable[[str], str]
     end: float
 
 
@@ -79,10 +77,14 @@ def _named(key: MarkerKey) -> str:
 
 
 class Drawing:
-    """The markers of all topics, and the scene nodes that show them."""
+    """The markers of all topics, and the scene nodes that show them.
 
-    def __init__(self, scene: viser.SceneApi, folders: Folders = ()) -> None:
-        self._scene, self._folders = scene, folders
+    `node_of` returns the name of the scene node of a frame_id, or raises a ValueError.
+    """
+
+    def __init__(self, scene: viser.SceneApi, node_of: Callable[[str], str],
+                 folders: Folders = ()) -> None:
+        self._scene, self._node_of, self._folders = scene, node_of, folders
         self._received: dict[MarkerKey, _Received] = {}
         self._node_keys: dict[MarkerKey, NodeKey] = {}      # of those that are not hidden
         self._nodes: dict[NodeKey, Node] = {}
@@ -96,18 +98,14 @@ class Drawing:
     def __len__(self) -> int:
         return len(self._received)
 
-    def receive(self, topic: str, array: MarkerArray, frames: Callable[[str], str],
-                now: float) -> list[str]:
-        """Process a MarkerArray at a time [s]; return what cannot be shown, with the reason.
-
-        `frames` returns the name of the scene node of a frame_id, or raises a ValueError.
-        """
+    def receive(self, topic: str, array: MarkerArray, now: float) -> list[str]:
+        """Process a MarkerArray at a time [s]; return what cannot be shown, with the reason."""
         for marker in array.markers:
             key = topic, marker.ns, marker.id
             if marker.action == marker_arrays.ADD:
                 lifetime = marker.lifetime.sec + 1e-9 * marker.lifetime.nanosec
                 self._received[key] = _Received(
-                    marker, frames, now + lifetime if lifetime > 0.0 else math.inf)
+                    marker, now + lifetime if lifetime > 0.0 else math.inf)
                 if self.families.setdefault(family(key), is_shown_at_first(family(key)[1])):
                     self._place(key)
             elif marker.action == marker_arrays.DELETE:
@@ -120,7 +118,6 @@ class Drawing:
         return problems
 
     def clear(self, topic: str | None = None) -> None:
-        """Remove the markers of one topic, or of all."""
         for key in [key for key in self._received if topic in (None, key[0])]:
             self._delete(key)
         for at, node in self._nodes.items():
@@ -130,12 +127,12 @@ class Drawing:
 
     def _place(self, key: MarkerKey) -> None:
         """Assign a marker to the node of those that look like it."""
-        marker, frames, _ = self._received[key]
+        marker = self._received[key].marker
         try:
             look = looks.read(marker)
             if family(key)[1] in BY_FAMILY:
                 look = look.in_own_frame()
-            at = NodeKey(*key[:2], frames(marker.header.frame_id), look.style,
+            at = NodeKey(*key[:2], self._node_of(marker.header.frame_id), look.style,
                          key[2] if look.alone else None)
         except ValueError as error:
             self._delete(key)
@@ -192,7 +189,6 @@ class Drawing:
         return problems
 
     def _remove_idle(self) -> None:
-        """Remove nodes without markers, if they are many."""
         idle = [at for at, node in self._nodes.items() if not node.markers]
         if len(idle) > MOST_IDLE:
             for at in idle:
@@ -249,7 +245,6 @@ class Node:
             self.handle.visible = False
 
     def remove(self) -> None:
-        """Remove the scene node."""
         if self.handle is not None:
             self.handle.remove()
             self.handle = None

@@ -134,7 +134,6 @@ class RobotScene:
             self._add_bones(joint)
 
     def _add_shape(self, frame: Frame, name: str, shape: Shape) -> bool:
-        """Show a shape; return whether it could be shown."""
         placed = frame.placement @ shape.placement
         name = f"{self._path(frame.parent)}/{frame.name.replace('/', '|')}:{name}"
         place = {"wxyz": wxyz(placed[:3, :3]), "position": placed[:3, 3]}
@@ -173,7 +172,6 @@ class RobotScene:
 
     @property
     def links(self) -> list[str]:
-        """Names of the links, in the order of the tree."""
         return [frame.name for frame in self._tree.frames if frame.kind == "body"]
 
     @property
@@ -190,11 +188,6 @@ class RobotScene:
             depths[i] = depths[joint.parent] + major
         depth = {link: depths[self._frames[link].parent] for link in self.links}
         return max(reversed(self.links), key=depth.__getitem__)
-
-    @property
-    def root_link(self) -> str:
-        """Name of the root link."""
-        return self.links[0]
 
     def node(self, frame: str) -> str:
         """Return the name of the node of a link or joint; child nodes move with it.

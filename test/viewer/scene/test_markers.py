@@ -40,12 +40,12 @@ def marker(type=Marker.SPHERE, id=0, ns="kind", frame="base", points=(), colors=
 @pytest.fixture
 def drawing(server):
     server.scene.add_frame("/hand", show_axes=False, position=(0.0, 0.0, 9.0))
-    return Drawing(server.scene)
+    return Drawing(server.scene, frames)
 
 
 def take(drawing, *all, now=0.0, topic="markers"):
     """Take and draw; return what could not be shown."""
-    problems = drawing.receive(topic, MarkerArray(markers=list(all)), frames, now)
+    problems = drawing.receive(topic, MarkerArray(markers=list(all)), now)
     return problems + drawing.draw(now)
 
 
