@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -60,21 +60,14 @@ class Actor(Protocol):
 
 @dataclass
 class Settings:
-    """What a page is like.
+    """What a page is like; for `allowed_hosts` see `page.serve`."""
 
-    `plot_seconds` is the time span of the plots [s], `push_scale` the force per meter of handle
-    displacement [N/m]. `mesh_paths` are folders to search for packages with meshes, `world_frames`
-    the frames that markers use for the world, `curves` keys of `plots.CURVES`. `plays`: the robot
-    has a motion of its own that can be stopped. `hangs`: a payload can be hung on it. For
-    `allowed_hosts` see `page.serve`.
-    """
-
-    plot_seconds: float = 10.0
-    push_scale: float = 100.0
-    mesh_paths: Sequence[str | Path] = ()
-    world_frames: Sequence[str] = field(default=("world",))
-    plays: bool = False
-    hangs: bool = False
+    plot_seconds: float = 10.0                      # time span of the plots [s]
+    push_scale: float = 100.0                       # force per meter of handle displacement [N/m]
+    mesh_paths: Sequence[str | Path] = ()           # folders to search for packages with meshes
+    world_frames: Sequence[str] = ("world",)        # frames that markers use for the world
+    plays: bool = False                             # it has a motion of its own that can be stopped
+    hangs: bool = False                             # a payload can be hung on it
     allowed_hosts: Sequence[str] = ()
-    curves: Sequence[str] = LIVE
+    curves: Sequence[str] = LIVE                    # keys of `plots.CURVES`
     pushes: bool = True

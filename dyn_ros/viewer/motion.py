@@ -139,26 +139,6 @@ class Steering:
                 self._pace ** 2 * acceleration + change * velocity)
 
 
-class Motors:
-    """The motor torques that a motion requires, with the root link fixed.
-
-    Joints that are not in `names` stay at `model.neutral()`.
-    """
-
-    def __init__(self, model: dyn_ros.Model, names: Sequence[str]) -> None:
-        self._model, self._data = model, dyn_ros.Data(model)
-        self._idx_q, self._idx_v = coordinates(model, names)
-        self._q = model.neutral()
-        self._v, self._a = np.zeros((2, model.nv))
-
-    def effort(self, position: Array, velocity: Array, acceleration: Array) -> Array:
-        """Return the torques [N m] or forces [N] of the moving joints, from `rnea`."""
-        self._q[self._idx_q] = position
-        self._v[self._idx_v] = velocity
-        self._a[self._idx_v] = acceleration
-        return dyn_ros.rnea(self._model, self._data, self._q, self._v, self._a)[self._idx_v]
-
-
 def coordinates(model: dyn_ros.Model, names: Sequence[str],
                 ) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
     """Return where q and v contain joints with one degree of freedom, (n,) each."""

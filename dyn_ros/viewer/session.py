@@ -77,7 +77,7 @@ class Session:
         self._actor, self.settings = actor, settings or Settings()
         self.server = page.serve(host, port, "dyn_ros", self.settings.allowed_hosts,
                                  actor.report_refusal)
-        self.server.on_window(self._arrange)
+        self.server.on_window = self._arrange
         self.address = page.address(self.server)
         self.drawing = Drawing(self.server.scene, self.node_of, self.settings.mesh_paths)
         self.robot: RobotScene | None = None
@@ -100,7 +100,7 @@ class Session:
         """Show why there is no robot yet, and what to do."""
         show_waiting(self.server, text)
 
-    def _arrange(self, client: viser.ClientHandle, window: page.Window) -> None:
+    def _arrange(self, client: viser.ClientHandle, window: page.DynRosWindow) -> None:
         self.floor.show(client, window.dark)
         if window.software:
             light_simply(client)

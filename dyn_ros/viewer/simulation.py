@@ -19,7 +19,7 @@ import dyn_ros
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model.model import Model
 from ..engine.model.urdf import Joint
-from .motion import Motion, Motors, Steering, coordinates
+from .motion import Motion, Steering, coordinates
 
 LONGEST_STEP = 0.002    # [s]
 LONGEST_GAP = 0.1       # [s]: after a longer interruption, the robot's time has stood still
@@ -36,16 +36,16 @@ class CompliantRobot:
     """A robot in simulation, with its root link fixed; it starts at rest at ``motion.at(0.0)``.
 
     The motors know the model that is passed; the simulated robot, `model`, may have payloads that
-    are unknown to them. Arrays are (n,), of the joints in `motion.names`: position and velocity
-    [rad, m, and per s], effort of the motors in this state [N m, N], their stiffness [N m/rad, N/m]
-    and damping [N m s/rad, N s/m], and the standard deviation of the noise of a measured effort
-    [N m, N].
+    are unknown to them. Arrays are (n,), of the joints in `motion.names`, in SI units: `effort` is
+    that of the motors in this state, `stiffness` and `damping` are theirs, `noise` is the standard
+    deviation of a measured effort.
     """
 
     def __init__(self, model: Model, motion: Motion) -> None:
         self.model = dyn_ros.Model(model.tree)
         self._data = dyn_ros.Data(self.model)
-        self._motors = Motors(model, motion.names)
+        self._known, self._known_data = model, dyn_ros.Data(model)     # by the motors
+        self._desired = model.neutral(), np.zeros(model.nv), np.zeros(model.nv)
         joints = [model.tree.joints[model.joint_index(name)] for name in motion.names]
         self._idx_q, self._idx_v = coordinates(model, motion.names)
         self._square = np.ix_(self._idx_v, self._idx_v)
@@ -119,8 +119,11 @@ class CompliantRobot:
 
     def _feedforward(self, position: Array, velocity: Array, acceleration: Array) -> Array:
         """Return the effort that the desired motion requires without push and payload, (n,)."""
+        q, v, a = self._desired
+        q[self._idx_q], v[self._idx_v], a[self._idx_v] = position, velocity, acceleration
+        effort = dyn_ros.rnea(self._known, self._known_data, q, v, a)[self._idx_v]
         friction = self._viscous + self._coulomb / np.maximum(abs(velocity), AT_REST)
-        return self._motors.effort(position, velocity, acceleration) + friction * velocity
+        return effort + friction * velocity
 
     def _gains(self, joints: Sequence[Joint]) -> tuple[Array, Array]:
         """Return stiffness, according to the weight and the reach of the robot, and damping."""

@@ -39,7 +39,7 @@
     if (connected) link.postMessage({type: "send", message: {type, ...values}});
   }
   function tell() {
-    send("DynRosWindowMessage", {
+    send("DynRosWindow", {
       width: innerWidth, height: innerHeight, dark: dark.matches, software});
   }
 
@@ -98,7 +98,7 @@
     const near = Math.min(120, 0.2 * innerWidth);
     const away = ball && pointer ? Math.hypot(pointer.x - ball.x, pointer.y - ball.y) : Infinity;
     const now = away < (reaches ? 1.5 * near : near);
-    if (now !== reaches) send("DynRosReachMessage", {reaches: reaches = now});
+    if (now !== reaches) send("DynRosReach", {reaches: reaches = now});
   }
   setInterval(reach, 50);     // the ball moves too
   for (const type of ["pointermove", "pointerdown"]) {

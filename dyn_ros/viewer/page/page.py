@@ -14,7 +14,7 @@ from functools import partial
 from html import escape
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import viser
 import websockets.asyncio.server
@@ -29,14 +29,11 @@ from .trust import is_loopback as is_loopback
 PORTS = 20              # number of ports to try
 MOST_REPORTS = 100      # kinds of refused requests to report
 WIDE = 1150             # from this width on [px], there is room for a second panel beside the robot
-LARGEST = 100_000       # width and height of a window [px]
 TITLE = "<title>Viser</title>"
 HERE = Path(__file__).parent
 
 Answer: TypeAlias = Callable[[ServerConnection, Request], "Response | None"]
 """Answers a request; None: a websocket."""
-
-OnWindow: TypeAlias = "Callable[[viser.ClientHandle, Window], None]"
 
 # Nothing is loaded from elsewhere, no other server is shown, no other page may contain this one.
 POLICY = ("default-src 'self' 'unsafe-inline' 'unsafe-eval' blob: data:; "
@@ -50,10 +47,11 @@ class PageError(Exception):
     """The page cannot be served; the message states the reason and a remedy."""
 
 
-class Window(NamedTuple):
+@dataclasses.dataclass
+class DynRosWindow(Message, include_in_scene_serialization=False):      # type: ignore[call-arg]
     """A browser's window: size of the page in it [px], and whether its user prefers a dark page.
 
-    `software`: it draws without a graphics card.
+    `software`: it draws without a graphics card. The script page.js sends it.
     """
 
     width: int
@@ -67,22 +65,7 @@ class Window(NamedTuple):
 
 
 @dataclasses.dataclass
-class DynRosWindowMessage(Message, include_in_scene_serialization=False):   # type: ignore[call-arg]
-    """The message of the script, see `Window`."""
-
-    width: int
-    height: int
-    dark: bool
-    software: bool
-
-    def window(self) -> Window:
-        """Return the window, with a size that can be computed with."""
-        width, height = (min(max(x, 1), LARGEST) for x in (self.width, self.height))
-        return Window(width, height, bool(self.dark), bool(self.software))
-
-
-@dataclasses.dataclass
-class DynRosReachMessage(Message, include_in_scene_serialization=False):   # type: ignore[call-arg]
+class DynRosReach(Message, include_in_scene_serialization=False):       # type: ignore[call-arg]
     """Whether the pointer is near the ball that pulls the robot, or drags it."""
 
     reaches: bool
@@ -96,7 +79,8 @@ class Server(viser.ViserServer):
     """viser's server without its public tunnel, which answers only trusted requests.
 
     `report` receives a line for each kind of refused request. `windows` are by the clients' ids;
-    `reaching` are the clients whose pointer is near the ball that pulls the robot.
+    `on_window` is called, in viser's thread, for each that opens or changes. `reaching` are the
+    clients whose pointer is near the ball that pulls the robot.
     """
 
     def __init__(self, host: str, port: int, title: str, trust: Trust,
@@ -104,13 +88,13 @@ class Server(viser.ViserServer):
         self._trust, self._report_refusal = trust, report
         self._refusals: set[str] = set()
         self._index = _index_page(title)
-        self.windows: dict[int, Window] = {}
+        self.windows: dict[int, DynRosWindow] = {}
         self.reaching: set[int] = set()
-        self._on_window: list[OnWindow] = []
+        self.on_window: Callable[[viser.ClientHandle, DynRosWindow], object] | None = None
         with _answering(self._answer):
             super().__init__(host=host, port=port, label=title, verbose=False)
-        self._websock_server.register_handler(DynRosWindowMessage, self._receive_window)
-        self._websock_server.register_handler(DynRosReachMessage, self._receive_reach)
+        self._websock_server.register_handler(DynRosWindow, self._receive_window)
+        self._websock_server.register_handler(DynRosReach, self._receive_reach)
         self.on_client_disconnect(self._forget_window)
 
     def request_share_url(self, verbose: bool = True) -> None:
@@ -146,22 +130,18 @@ class Server(viser.ViserServer):
 
     # Windows
 
-    def on_window(self, callback: OnWindow) -> None:
-        """Have a function called, in viser's thread, for each window that opens or changes."""
-        self._on_window.append(callback)
-
-    def _receive_window(self, client_id: int, message: DynRosWindowMessage) -> None:
+    def _receive_window(self, client_id: int, message: DynRosWindow) -> None:
         client = self.get_clients().get(client_id)
         if client is None:          # its camera is not known yet: once more, a little later
             if client_id in self._websock_server._client_state_from_id:
                 self.get_event_loop().call_later(
                     0.05, self._receive_window, client_id, message)
             return
-        self.windows[client_id] = window = message.window()
-        for callback in self._on_window:
-            callback(client, window)
+        self.windows[client_id] = message
+        if self.on_window is not None:
+            self.on_window(client, message)
 
-    def _receive_reach(self, client_id: int, message: DynRosReachMessage) -> None:
+    def _receive_reach(self, client_id: int, message: DynRosReach) -> None:
         (self.reaching.add if message.reaches else self.reaching.discard)(client_id)
 
     async def _forget_window(self, client: viser.ClientHandle) -> None:

@@ -20,7 +20,7 @@ from .plots import LIVE, NOTHING, Plots, line
 if TYPE_CHECKING:
     import viser
 
-    from .page import Server, Window
+    from .page import DynRosWindow, Server
 
 LEFT, RIGHT = 300, 360              # widths of the panels [px]
 TURN, SLIDE = math.pi, 1.0          # range of the slider of a joint without limits [rad, m]
@@ -97,7 +97,7 @@ class Panel:
 
     # Windows
 
-    def arrange(self, client: viser.ClientHandle, window: Window) -> None:
+    def arrange(self, client: viser.ClientHandle, window: DynRosWindow) -> None:
         """Show the torques in a panel of their own if a window has room for it, else in a tab."""
         from viser._messages import GuiUpdateMessage
         tabs = [tab for tab in self._tabs._tab_handles

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     import viser
 
 FIELD_OF_VIEW = math.radians(40.0)      # vertical
-DIRECTION = (1.0, 0.8, 0.5)             # from the robot to the camera
+DIRECTION = np.array([1.0, 0.8, 0.5])   # from the robot to the camera
+DIRECTION /= np.linalg.norm(DIRECTION)
 MARGIN = 0.05                           # of the picture, on each side
 ECHO = 2e-3     # difference between a camera that was set and what a browser reports / distance
 MOST_ECHOES = 8
@@ -25,21 +26,17 @@ STEPS = 10          # until the points are in the middle of the picture
 FIRST_ASPECT = 1.0      # until the size of a browser's window is known
 
 
-def fitted(points: ArrayLike, aspect: float, direction: ArrayLike = DIRECTION,
-           fov: float = FIELD_OF_VIEW, margin: float = MARGIN) -> tuple[Array, Array]:
+def fitted(points: ArrayLike, aspect: float) -> tuple[Array, Array]:
     """Return position and target, (3,) each, of the nearest camera that sees all points.
 
-    There is at least one of them (n, 3), and z is up. `aspect` is width / height, `direction` (3,)
-    from the target to the camera and not vertical, `fov` the vertical angle of view [rad], `margin`
-    the share kept free on each side, 0 to 0.5.
+    There is at least one of them (n, 3), and z is up. `aspect` is width / height.
     """
-    points = np.asarray(points, float)
-    back = np.asarray(direction, float) / np.linalg.norm(direction)
+    points, back = np.asarray(points, float), DIRECTION
     right = np.cross((0.0, 0.0, 1.0), back)
     right /= np.linalg.norm(right)
     up = np.cross(back, right)
     x, y, z = points @ right, points @ up, points @ back
-    tangent = math.tan(0.5 * fov) * (1.0 - 2.0 * margin)
+    tangent = math.tan(0.5 * FIELD_OF_VIEW) * (1.0 - 2.0 * MARGIN)
     # the planes through the camera that bound the picture touch the points
     distance = z.max() + 0.01
     for offsets, slope in ((x, tangent * aspect), (y, tangent)):

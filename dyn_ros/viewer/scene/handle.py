@@ -171,7 +171,6 @@ def outward(robot: RobotScene, link: str) -> Array:
     others = [robot.placement(each)[:3, 3] for each in robot.links]
     away = place[:3, 3] - np.mean(others, axis=0)
     size = float(np.linalg.norm(away))
-    camera = np.asarray(DIRECTION) / np.linalg.norm(DIRECTION)
-    seen = (away / size if size > 1e-6 else np.zeros(3)) + TOWARD * camera
+    seen = (away / size if size > 1e-6 else np.zeros(3)) + TOWARD * DIRECTION
     found: Array = place[:3, :3].T @ (seen / np.linalg.norm(seen))
     return found

@@ -14,7 +14,7 @@ from viser import _messages
 
 from dyn_ros.demo.run import ARM
 from dyn_ros.engine.model.urdf import read_urdf
-from dyn_ros.viewer.page.page import WIDE, DynRosWindowMessage, Window
+from dyn_ros.viewer.page.page import WIDE, DynRosWindow
 from dyn_ros.viewer.page.panel import (
     DEG,
     LEFT,
@@ -211,11 +211,11 @@ class Client:
                                          (WIDE, True), (1920, True)])
 def test_a_second_panel_where_there_is_room(panel, width, wide):
     client = Client()
-    panel.arrange(client, Window(width, 800, False))
+    panel.arrange(client, DynRosWindow(width, 800, False))
     tabs = client.sent[panel._tabs._impl.uuid]["_tab_labels"]
     assert tabs == ("Move", "Touch", "Markers") if wide else ("Move", "Touch", "Torques", "Markers")
     assert client.sent[panel._side._impl.uuid]["visible"] is wide
-    panel.arrange(client, Window(width + 1, 800, False))
+    panel.arrange(client, DynRosWindow(width + 1, 800, False))
     assert client.widths == [LEFT]          # not set again: users may have changed it
 
 
@@ -227,15 +227,10 @@ def test_curves_are_sent_to_the_plots_that_a_window_has(panel, server, monkeypat
     for name in ("narrow", "wide"):
         monkeypatch.setattr(getattr(panel, f"_{name}_plots"), "show",
                             lambda times, samples, name=name: shown.add(name))
-    server.windows.update({i: Window(width, 800, False) for i, width in enumerate(widths)})
+    server.windows.update({i: DynRosWindow(width, 800, False) for i, width in enumerate(widths)})
     panel.sample(0.0, dict.fromkeys(panel._curves, np.zeros(7)))
     panel.show_numbers()
     assert shown == {name for name, used in (("narrow", narrow), ("wide", wide)) if used}
-
-
-def test_a_window_of_any_size():
-    assert DynRosWindowMessage(0, -5, True, True).window() == Window(1, 1, True, True)
-    assert DynRosWindowMessage(10 ** 12, 800, False, False).window() == Window(100_000, 800, False)
 
 
 def test_waiting(server):

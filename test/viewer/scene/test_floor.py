@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("viser", reason="no viser: pip install viser")
 
 from dyn_ros.viewer.actor import Settings
-from dyn_ros.viewer.page.page import Window
+from dyn_ros.viewer.page.page import DynRosWindow
 from dyn_ros.viewer.scene.floor import DARK, LIGHT, Floor, gradient
 from dyn_ros.viewer.session import Session
 
@@ -75,7 +75,7 @@ def test_robots_of_any_size(floor, size):
 @pytest.mark.parametrize("software", [False, True])
 def test_a_processor_draws_neither_shadows_nor_the_picture_of_a_hall(software):
     session, client = Session("127.0.0.1", 0, Mock(), Settings()), Client(1)
-    session._arrange(client, Window(800, 600, False, software))
+    session._arrange(client, DynRosWindow(800, 600, False, software))
     session.close()
     lights = {name: given for name, given in client.scene.shown.items()
               if name not in ("set_background_image", "add_grid", "configure_fog")}
