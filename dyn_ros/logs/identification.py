@@ -106,8 +106,7 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
     (True, True)
     """
     progress = progress or (lambda done, what: None)
-    given = [recordings] if isinstance(recordings, (str, PathLike)) else recordings
-    paths = discover(given)
+    paths = discover(recordings)
     options: dict[str, Any] = dict(
         armature=armature, friction=friction, stribeck=stribeck, motor_constants=motor_constants,
         noise=noise, regularization=regularization, huber=huber, held_out=held_out, seed=seed,

@@ -150,7 +150,8 @@ class Log:
                 recorded.note(done.value.damage)
             if done.number is not None:
                 recorded.waiting -= 1
-            if not recorded.waiting and self._write.kind == "mcap":
+            is_begun = done.number is not None or done.failure is None
+            if is_begun and not recorded.waiting and self._write.kind == "mcap":
                 with _writing():
                     bag.write_metadata(recorded.folder.path)
 
@@ -162,7 +163,7 @@ class Log:
             self.interval = (min(known[0], prepared.interval[0]),
                              max(known[1], prepared.interval[1]))
         with _writing():
-            finished = dict(recorded.folder.open(self._overwrite))
+            finished = recorded.folder.open(self._overwrite)
         for facts in finished.values():
             self._add(recorded, facts)
         left = [Call(self._write, (recorded.folder.file(part.number, self._write.kind),
@@ -196,9 +197,8 @@ class Log:
 
 def described(request: Request, write: Write, robot: str | None) -> dict[str, Any]:
     """What results depend on, as JSON has it: the names are those of the options."""
-    settings = asdict(write.settings)
     return {"version": __version__, "robot": robot, "compute": list(write.quantities),
             "format": write.kind, "rate": write.rate,
             **{name: getattr(request, name) for name in (
                 "topics", "odometry", "since", "until", "staleness", "root_joint", "base")},
-            **settings}
+            **asdict(write.settings)}

@@ -114,8 +114,7 @@ def map(function: Callable[[Recording], Any],
     >>> dyn_ros.logs.map(len, folder.name, robot=model, workers=1, reduce=operator.add)
     2000
     """
-    given = [recordings] if isinstance(recordings, (str, PathLike)) else recordings
-    paths = discover(given)
+    paths = discover(recordings)
     thinned(np.zeros(0, np.int64), rate)
     _require_sendable(function, reduce, scheduler)
     request = Request(

@@ -327,6 +327,15 @@ def test_messages(small, tmp_path):
     assert len(recording) == 5000
 
 
+def test_a_file_that_is_repaired_later(small, tmp_path):
+    path, out = tmp_path / "run.mcap", tmp_path / "out"
+    path.write_bytes(b"nothing of the kind")
+    assert run(path, "--out", out, "--format", "mcap", "--workers", "1") == 1
+    shutil.copy(small, path)
+    assert run(path, "--out", out, "--format", "mcap", "--workers", "1") == 0
+    assert len(parts(out / "run")) == 1
+
+
 def test_the_command_offers_all_quantities(capsys):
     with pytest.raises(SystemExit):
         run("--help")

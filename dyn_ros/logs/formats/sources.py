@@ -63,7 +63,7 @@ class Source:
 
 # --- finding
 
-def discover(paths: Iterable[str | PathLike[str]]) -> list[Path]:
+def discover(paths: str | PathLike[str] | Iterable[str | PathLike[str]]) -> list[Path]:
     """Find recordings: sorted, each once.
 
     Paths are files; folders of a rosbag2, with a metadata.yaml, each of which is one recording;

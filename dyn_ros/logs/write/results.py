@@ -54,8 +54,8 @@ class Folder:
         self.path, self.origin = path, origin
         self.options: dict[str, Any] = json.loads(json.dumps(options))
 
-    def open(self, overwrite: bool) -> Iterable[tuple[int, dict[str, Any]]]:
-        """Prepare the folder; return the numbers of finished parts, and what is known of them.
+    def open(self, overwrite: bool) -> dict[int, dict[str, Any]]:
+        """Prepare the folder; return what is known of finished parts, by their numbers.
 
         Results of a recording that has changed since, and with ``overwrite`` all of them, are
         removed. A ValueError if the folder contains results of other options, or files of something
@@ -75,7 +75,7 @@ class Folder:
         manifest = {"source": self.origin._asdict(), "options": self.options}
         with whole_file(self.path / _MANIFEST) as manifest_file:
             manifest_file.write(json.dumps(manifest, indent=2).encode() + b"\n")
-        return ()
+        return {}
 
     def sweep(self) -> None:
         """Remove what a process that was ended while it wrote has left."""
@@ -118,17 +118,17 @@ def _read(path: Path) -> dict[str, Any] | None:
     return manifest if is_one else None
 
 
-def _read_parts(path: Path, folder: Path) -> Iterable[tuple[int, dict[str, Any]]]:
+def _read_parts(path: Path, folder: Path) -> dict[int, dict[str, Any]]:
     """The parts whose lines and files are there; of several lines of a part, the last one."""
+    parts: dict[int, dict[str, Any]] = {}
     if not path.exists():
-        return ()
+        return parts
     _remove_cut_line(path)
-    parts = {}
     for line in path.read_bytes().splitlines():
         facts = _line(line)
         if facts is not None and (facts["file"] is None or (folder / facts["file"]).exists()):
             parts[facts.pop("part")] = facts
-    return parts.items()
+    return parts
 
 
 def _line(line: bytes) -> dict[str, Any] | None:
