@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from ...cdr.decode import CDR, ROS1, Decoder, Messages
+from ...cdr.decode import CDR, JOINT_STATE, ODOMETRY, ROS1, Decoder, Messages
 from . import IN_ROSBAG2, SUFFIXES, SUFFIXES_OF, suffix_of
-from .spans import STRING, Format, Scan, Span, Topic, merged
+from .spans import DECODABLE, STRING, Format, Scan, Span, Topic, merged
 
 _METADATA = "metadata.yaml"
 _MANIFEST = "_manifest.json"        # in a folder of results
@@ -187,7 +187,8 @@ def _sorted(spans: list[Span]) -> tuple[Span, ...]:
 def _joined(damage: str, topics: tuple[Topic, ...]) -> str:
     """Damage, and topics of joint states or odometry that cannot be decoded."""
     unknown = [f"the encoding {topic.encoding!r} of {topic.name} cannot be decoded, expected "
-               f"{CDR!r} or {ROS1!r}" for topic in topics if topic.is_unknown]
+               f"{CDR!r} or {ROS1!r}" for topic in topics
+               if topic.type in (JOINT_STATE, ODOMETRY) and topic.encoding not in DECODABLE]
     return "; ".join(filter(None, (damage, *unknown)))
 
 

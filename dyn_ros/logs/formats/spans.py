@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from ...cdr.decode import CDR, JOINT_STATE, ODOMETRY, ROS1, Decoder, Messages
+from ...cdr.decode import CDR, ROS1, Decoder, Messages
 
 STRING, TABLE = "std_msgs/msg/String", "table"
 DECODABLE = CDR, ROS1, TABLE
@@ -16,8 +16,8 @@ DECODABLE = CDR, ROS1, TABLE
 MAX_CHUNK = 1 << 31
 """Largest size of an uncompressed chunk that is read [bytes]."""
 
-EARLIEST, LATEST = 0, (1 << 63) - 1
-"""Range of log times that are accepted [ns]."""
+LATEST = (1 << 63) - 1
+"""Latest log time that is accepted [ns]; the earliest one is 0."""
 
 
 class Topic(NamedTuple):
@@ -31,11 +31,6 @@ class Topic(NamedTuple):
     type: str
     encoding: str
     count: int | None = None        # type: ignore[assignment]      # hides tuple.count
-
-    @property
-    def is_unknown(self) -> bool:
-        """Whether joint states or odometry of it cannot be decoded."""
-        return self.type in (JOINT_STATE, ODOMETRY) and self.encoding not in DECODABLE
 
 
 class Span(NamedTuple):
@@ -104,4 +99,4 @@ def cut(path: Path, where: str, usable: int) -> str:
 
 
 def limited(time: int) -> int:
-    return min(max(time, EARLIEST), LATEST)
+    return min(max(time, 0), LATEST)

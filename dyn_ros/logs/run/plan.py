@@ -92,8 +92,8 @@ def _part(source: Source, number: int, bounds: tuple[int, int], before: int, aft
     start, stop = bounds
     begin, end = start - before, stop + after
     spans = tuple(span for span in source.spans if span.stop >= begin and span.start < end)
-    part = Part(str(source.path), number, start, stop, spans, 0, begin, end)
-    return part._replace(size=sum(span.size for span in spans if part.owns(span)))
+    size = sum(span.size for span in spans if start <= span.start < stop)
+    return Part(str(source.path), number, start, stop, spans, size, begin, end)
 
 
 # --- moments

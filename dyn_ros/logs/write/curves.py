@@ -76,10 +76,11 @@ def peaks(x: Array, y: Array, edges: NDArray[np.int_]) -> tuple[Array, Array]:
 
 
 class _Reader:
+    """Adds the points of recordings, one after the other."""
+
     def __init__(self, width: int, span: float) -> None:
         self._width, self._least_gap = width, span
-        self._offset, self._last, self._usual = 0.0, np.nan, np.nan
-        self.time = 0.0
+        self.time, self._last, self._usual = 0.0, np.nan, np.nan
         self.points: dict[str, list[tuple[Array, Array]]] = {}
 
     def begin(self, pause: float) -> float:
@@ -163,13 +164,8 @@ def _batches(path: Path, columns: Sequence[str]
 
 def _seconds(files: Sequence[Any]) -> float:
     """The time that the states of a recording span, from the metadata of its files [s]."""
-    lows, highs = [], []
-    for metadata in files:
-        for group in range(metadata.num_row_groups):
-            row = metadata.row_group(group)
-            statistics = next((row.column(k).statistics for k in range(row.num_columns)
-                               if row.column(k).path_in_schema == "stamp"), None)
-            if statistics is not None and statistics.has_min_max:
-                lows.append(statistics.min)
-                highs.append(statistics.max)
-    return 1e-9 * (max(highs) - min(lows)) if lows else 0.0
+    groups = [file.row_group(k).column(file.schema.names.index("stamp")).statistics
+              for file in files for k in range(file.num_row_groups)]
+    known = [stamp for stamp in groups if stamp is not None and stamp.has_min_max]
+    return 1e-9 * (max(stamp.max for stamp in known) - min(stamp.min for stamp in known)
+                   ) if known else 0.0

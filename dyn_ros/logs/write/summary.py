@@ -3,7 +3,6 @@
 """A summary of the columns of many tables, which can be added."""
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -83,13 +82,6 @@ class Summary:
                          -np.inf if highest is None else highest, unit)
             for name, (count, square, lowest, highest, unit) in content["columns"].items()})
 
-    def lines(self) -> Iterator[tuple[str, ...]]:
-        """Yield the cells of each column: name, known share, RMS, lowest, highest, unit."""
-        for name, one in self.columns.items():
-            share = f"{100.0 * one.count / self.rows:.1f} %" if self.rows else ""
-            numbers = (one.rms, one.lowest, one.highest) if one.count else ()
-            yield (name, share, *([f"{number:.4g}" for number in numbers] or [""] * 3), one.unit)
-
     def printed(self) -> Printed:
         from rich import box
         from rich.markup import escape
@@ -98,6 +90,8 @@ class Summary:
         table = Printed(Cells("column", overflow="fold"), *(
             Cells(name, justify="right", no_wrap=True)
             for name in ("known", "RMS", "lowest", "highest")), "unit", box=box.SIMPLE_HEAD)
-        for name, *cells in self.lines():
-            table.add_row(escape(name), *cells)
+        for name, one in self.columns.items():
+            share = f"{100.0 * one.count / self.rows:.1f} %" if self.rows else ""
+            numbers = [f"{number:.4g}" for number in (one.rms, one.lowest, one.highest)]
+            table.add_row(escape(name), share, *(numbers if one.count else [""] * 3), one.unit)
         return table
