@@ -68,10 +68,12 @@ def read_part(part: Part, selection: Selection, progress: Progress | None = None
             if len(some):
                 count += len(some) if section == 1 else 0
                 states.append(collector.push(some, reader.decoder, notes=section == 1))
+    problems = tuple(problem if times == 1 else f"{problem} ({times} times)"
+                     for problem, times in reader.problems.items())
     warm, _, after = (sum(len(block.stamp) for block in states) for states in sections)
     return PartStates(
         States.concatenate([*itertools.chain(*sections)], collector.nq, collector.nv), warm, after,
-        count, collector.rejected, tuple(reader.described_problems()), collector.resets,
+        count, collector.rejected, problems, collector.resets,
         tuple(collector.missing()), tuple(collector.unknown))
 
 
@@ -82,7 +84,7 @@ class _Reader:
         self.decoder = Decoder()
         self._part, self._selection, self._progress = part, selection, progress
         self._owners = Owners(selection)
-        self._problems: Counter[str] = Counter()
+        self.problems: Counter[str] = Counter()
         self._total, self._done = sum(span.size for span in part.spans), 0
 
     def read(self, span: Span) -> Messages:
@@ -91,7 +93,7 @@ class _Reader:
                              self.decoder)
         if self._part.owns(span):
             self._check_times(span, messages)
-            self._problems += Counter(self.decoder.problems) - before
+            self.problems += Counter(self.decoder.problems) - before
         if len(self._selection.topics) > 1:
             self._owners.take(messages, self.decoder)
         self._done += span.size
@@ -105,10 +107,6 @@ class _Reader:
         if inside < len(messages):
             self.decoder.report("messages outside of the times that the file states for their "
                                 "chunk, which may be lost", len(messages) - inside)
-
-    def described_problems(self) -> Iterator[str]:
-        for problem, count in self._problems.items():
-            yield problem if count == 1 else f"{problem} ({count} times)"
 
 
 # --- messages in order of log time

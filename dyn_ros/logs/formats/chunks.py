@@ -19,7 +19,7 @@ from . import serialized as ser
 from . import spans as sp
 from .compression import Damaged
 from .index_kernel import MIN_RECORD
-from .serialized import Channels, CodeOf
+from .serialized import Channels
 from .spans import Format, Scan, Span, Topic
 
 Content = Callable[[BinaryIO, tuple[Any, ...]], tuple[bytes, bool]]
@@ -130,7 +130,7 @@ def scan_of(channels: Channels, chunks: Sequence[Chunk], counts: Mapping[int, in
             channel for channel in channels if channel[0] in numbers))
         return Span(min(chunk.start for chunk in group), max(chunk.stop for chunk in group),
                     sum(chunk.size for chunk in group),
-                    (subset, tuple(chunk.place for chunk in group)))
+                    (subset, *(chunk.place for chunk in group)))
 
     return Scan(sp.merged(topics), tuple(map(span_of, groups)), damage)
 
@@ -162,12 +162,10 @@ def index_of(entry: Entry, content: NDArray[np.uint8], codes: dict[int, int] | N
 
 
 def chunked(scan: Callable[[Path], Scan], entry: Entry, content: Content) -> Format:
-    def load(path: Path, place: tuple[Any, ...], code_of: CodeOf) -> Raw:
-        channels, places = place
-        codes = ser.codes_of(channels, code_of)
+    def load(path: Path, place: tuple[Any, ...], codes: dict[int, int]) -> Raw:
         contents, indices, problems, size = [], [], [], 0
         with open(path, "rb") as file:
-            for one in places if codes else ():
+            for one in place:
                 records, is_cut, problem = _read(file, one, content)
                 data = np.frombuffer(records, np.uint8)
                 index, end = index_of(entry, data, codes)
@@ -181,7 +179,6 @@ def chunked(scan: Callable[[Path], Scan], entry: Entry, content: Content) -> For
                 indices.append(index)
         if len(contents) == 1:
             return Raw(contents[0], indices[0], tuple(problems))
-        return Raw(np.concatenate(contents or [np.zeros(0, np.uint8)]),
-                   np.concatenate(indices or [np.zeros((0, 4), np.int64)]), tuple(problems))
+        return Raw(np.concatenate(contents), np.concatenate(indices), tuple(problems))
 
     return ser.serialized(scan, load)

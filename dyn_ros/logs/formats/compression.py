@@ -97,10 +97,12 @@ def _decompressor(zstandard: Any) -> Any:
 
 
 def decompressed_file(path: Path) -> tuple[Path, str]:
-    """A temporary file with the content of one that ends with ``.zstd``, and what is wrong.
+    """A file, or a temporary one with the content of one that ends with ``.zstd``; what is wrong.
 
     It is valid until two others have been made. The OSError of a full disk names the remedy.
     """
+    if not path.name.lower().endswith(".zstd"):
+        return path, ""
     return _temporary(path, path.with_suffix("").suffix, _decompress_file)
 
 

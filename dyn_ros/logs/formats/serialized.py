@@ -13,19 +13,8 @@ from ...cdr.decode import CDR, ROS1, Decoder, Messages, Raw
 from .compression import ZSTD_MAGIC, Damaged, decompress_message, decompressed_file
 from .spans import STRING, Format, Scan
 
-CodeOf = Callable[[str, str, str], "int | None"]
-"""Code of a topic's messages by its name, type and encoding; None if they are not requested."""
-
 Channels = tuple[tuple[int, str, str, str], ...]
 """Channels of a file: number, topic, type, encoding."""
-
-_PACKED = ".zstd"
-
-
-def codes_of(channels: Channels, code_of: CodeOf) -> dict[int, int]:
-    """Codes of the channels that are requested, by their numbers."""
-    codes = {number: code_of(*rest) for number, *rest in channels}
-    return {number: code for number, code in codes.items() if code is not None}
 
 
 def ros2_type(name: str) -> str:
@@ -35,38 +24,37 @@ def ros2_type(name: str) -> str:
 
 
 def serialized(scan: Callable[[Path], Scan],
-               load: Callable[[Path, tuple[Any, ...], CodeOf], Raw]) -> Format:
+               load: Callable[[Path, tuple[Any, ...], dict[int, int]], Raw]) -> Format:
     """A format of serialized messages, from what scans a file, and loads those of a span.
 
-    Files and messages may be compressed too.
+    The place of a span begins with its `Channels`. ``load(path, rest of the place, codes)`` gets
+    the codes of those that are requested, by their numbers. Files and messages may be compressed
+    too.
     """
     def scan_any(path: Path) -> Scan:
-        plain, damage = decompressed_file(path) if _is_packed(path) else (path, "")
+        plain, damage = decompressed_file(path)
         scanned = scan(plain)
         return scanned._replace(damage="; ".join(filter(None, (damage, scanned.damage))))
 
-    def load_any(path: Path, place: tuple[Any, ...], code_of: CodeOf) -> Raw:
-        return _unpacked(load(decompressed_file(path)[0] if _is_packed(path) else path, place,
-                              code_of))
+    def load_any(path: Path, place: tuple[Any, ...], topics: Collection[str],
+                 code_of: Callable[[str, str, str], int | None]) -> Raw:
+        channels, *rest = place
+        codes = {number: code for number, name, kind, encoding in channels
+                 if name in topics and (code := code_of(name, kind, encoding)) is not None}
+        if not codes:
+            return Raw(np.zeros(0, np.uint8), np.zeros((0, 4), np.int64))
+        return _unpacked(load(decompressed_file(path)[0], tuple(rest), codes))
 
     def read(path: Path, place: tuple[Any, ...], topics: Collection[str], decoder: Decoder
              ) -> Messages:
-        def code_of(name: str, kind: str, encoding: str) -> int | None:
-            return decoder.code(name, kind, encoding) if name in topics else None
-
-        return decoder.decode(load_any(path, place, code_of))
+        return decoder.decode(load_any(path, place, topics, decoder.code))
 
     def text(path: Path, place: tuple[Any, ...], topics: Collection[str]) -> str | None:
-        def code_of(name: str, kind: str, encoding: str) -> int | None:
-            return {CDR: 0, ROS1: 2}.get(encoding) if name in topics and kind == STRING else None
-
-        return _first_text(load_any(path, place, code_of))
+        return _first_text(load_any(
+            path, place, topics, lambda name, kind, encoding:
+            {CDR: 0, ROS1: 2}.get(encoding) if kind == STRING else None))
 
     return Format(scan_any, read, text)
-
-
-def _is_packed(path: Path) -> bool:
-    return path.name.lower().endswith(_PACKED)
 
 
 def _first_text(raw: Raw) -> str | None:

@@ -22,7 +22,7 @@ from ...cdr.decode import Raw
 from . import serialized as ser
 from . import spans as sp
 from .compression import beginning_of_file
-from .serialized import Channels, CodeOf
+from .serialized import Channels
 from .spans import Scan, Span, Topic
 
 MAGIC = b"SQLite format 3\0"
@@ -194,11 +194,8 @@ def _blocks(connection: sqlite3.Connection, start: int, stop: int, size: int
         yield block
 
 
-def load(path: Path, place: tuple[Any, ...], code_of: CodeOf) -> Raw:
-    channels, start, stop = place
-    codes = ser.codes_of(channels, code_of)
-    if not codes:
-        return Raw(np.zeros(0, np.uint8), np.zeros((0, 4), np.int64))
+def load(path: Path, place: tuple[Any, ...], codes: dict[int, int]) -> Raw:
+    start, stop = place
     heads: list[NDArray[np.int64]] = []
     contents: list[bytes] = []
     problem = ""

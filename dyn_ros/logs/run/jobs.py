@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from .workers import Call, Failure, LocalWorkers
@@ -74,7 +73,8 @@ class Jobs:
         self._plans = deque(Call(plan, (recording,), recording=index)
                             for index, recording in enumerate(recordings))
         self._parts: deque[Call] = deque()
-        self._under_way: dict[int, _UnderWay] = {}      # by recording
+        self._left: dict[int, int] = {}         # parts of recordings that are not finished
+        self._totals: dict[int, Total] = {}     # of recordings
         self._finished, self._all = 0.0, sum(sizes) or 1.0
         self._top = Total(workers, reduce)
         self.total: list[Any] = []
@@ -95,35 +95,24 @@ class Jobs:
         calls, finished = ([], 0.0) if failure is not None else self._calls(index, planned)
         size = finished + sum(call.size for call in calls)
         unit = self._sizes[index] / size if size > 0.0 else 0.0
-        self._parts.extend(call._replace(recording=index) for call in calls)
-        self._under_way[index] = _UnderWay(len(calls), unit,
-                                            Total(self._workers, self._reduce))
+        self._parts.extend(call._replace(recording=index, size=unit * call.size) for call in calls)
+        self._left[index], self._totals[index] = len(calls), Total(self._workers, self._reduce)
         self._advance(index, unit * finished if calls else self._sizes[index])
         self._finish_recording(index)
 
     def _finish_part(self, call: Call, values: Sequence[Any]) -> None:
-        one = self._under_way[call.recording]
-        one.left -= 1
-        self._advance(call.recording, one.unit * call.size)
-        one.total.put(call.number or 0, values)
+        self._left[call.recording] -= 1
+        self._advance(call.recording, call.size)
+        self._totals[call.recording].put(call.number or 0, values)
         self._finish_recording(call.recording)
 
     def _finish_recording(self, index: int) -> None:
-        if not self._under_way[index].left:
-            self._top.put(index, self._under_way.pop(index).total.finish())
+        if not self._left[index]:
+            self._top.put(index, self._totals.pop(index).finish())
 
     def _advance(self, index: int, share: float) -> None:
         self._finished += share
         self._progress(min(self._finished / self._all, 1.0), str(self._recordings[index]))
-
-
-@dataclass
-class _UnderWay:
-    """A recording whose parts are worked on: how many are left, share of the progress by size."""
-
-    left: int
-    unit: float
-    total: Total
 
 
 class Total:
