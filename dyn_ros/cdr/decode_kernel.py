@@ -70,11 +70,7 @@ def skip_strings(content, count, p, origin, end, width, big):
 
 @kernel
 def match(content, count, p, origin, end, width, big, known, place, known_count):
-    """Position behind strings that are those known at a place, else -1.
-
-    Known strings are stored as their length, of eight bytes, and their bytes, without the zero
-    that ends a string of CDR.
-    """
+    """Position behind strings that are those known at a place, where no zero ends them; else -1."""
     if count != known_count:
         return -1
     for _ in range(count):

@@ -53,14 +53,6 @@ class EffortDelay(NamedTuple):
         Part of each coordinate in the estimate, from 0 to 1.
     states : int
         Number of samples used.
-
-    Examples
-    --------
-    >>> late = np.vstack([np.repeat(efforts[:1], 5, axis=0), efforts[:-5]])     # by 5 samples
-    >>> found = dyn_ros.estimate_effort_delay(
-    ...     carrying, time[:600], angles[:600], late[:600])
-    >>> round(float(found.delay), 3), found.states
-    (0.05, 580)
     """
 
     delay: float
@@ -95,9 +87,9 @@ def estimate_effort_delay(model: Model, time: ArrayLike, q: ArrayLike, tau: Arra
     Efforts that arrive five samples, 50 ms, after the positions:
 
     >>> late = np.vstack([np.repeat(efforts[:1], 5, axis=0), efforts[:-5]])
-    >>> round(float(dyn_ros.estimate_effort_delay(
-    ...     carrying, time[:600], angles[:600], late[:600]).delay), 3)
-    0.05
+    >>> found = dyn_ros.estimate_effort_delay(carrying, time[:600], angles[:600], late[:600])
+    >>> round(float(found.delay), 3), found.states
+    (0.05, 580)
     """
     from ..identification import Samples  # needs SciPy
     longest = float(finite_array("longest", longest, ()))

@@ -68,16 +68,6 @@ class EffortFault:
         "scale".
     message : str
         What was found, and what would correct it.
-
-    Examples
-    --------
-    The efforts of the fourth joint have the wrong sign:
-
-    >>> wrong = recording.tau.copy()
-    >>> wrong[:, 3] *= -1.0
-    >>> faults = dyn_ros.find_effort_faults(model, recording.q, recording.v, wrong, 0.01)
-    >>> [(fault.joint, fault.kind) for fault in faults]
-    [('elbow_pitch', 'sign')]
     """
 
     joint: str

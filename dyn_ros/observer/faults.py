@@ -89,13 +89,10 @@ class EffortMonitor:
 
         Parameters
         ----------
-        q : (nq,) ndarray
-        v, tau : (nv,) ndarray
-            As passed to the observer.
+        q, v, tau, dt
+            As for ``MomentumObserver.update``.
         external : (nv,) ndarray
             What it returned.
-        dt : float
-            Time since the sample before [s].
 
         Returns
         -------
@@ -137,13 +134,10 @@ def find_effort_faults(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
 
     Parameters
     ----------
-    model : Model
-    q : (B, nq) array_like
-    v, tau : (B, nv) array_like
+    model, q, v, tau, gain
+        As for ``momentum_observer``, which computes what the model needs.
     dt : float
         Sampling period [s].
-    gain : float or (nv,) array_like
-        Of the observer that computes what the model needs [1/s].
 
     Returns
     -------
@@ -159,6 +153,14 @@ def find_effort_faults(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
     --------
     >>> dyn_ros.find_effort_faults(model, recording.q, recording.v, recording.tau, 0.01)
     ()
+
+    The efforts of the fourth joint have the wrong sign:
+
+    >>> wrong = recording.tau.copy()
+    >>> wrong[:, 3] *= -1.0
+    >>> faults = dyn_ros.find_effort_faults(model, recording.q, recording.v, wrong, 0.01)
+    >>> [(fault.joint, fault.kind) for fault in faults]
+    [('elbow_pitch', 'sign')]
     """
     external = momentum_observer(model, q, v, tau, dt, gain)
     monitor = EffortMonitor(model, gain)

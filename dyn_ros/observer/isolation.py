@@ -81,14 +81,6 @@ class IsolatedContact:
     torque, torque_deviation : float
         Torque about the line of action, with its standard deviation [N m]: a moment that no force
         explains. NaN if the efforts do not determine it, which requires six joints.
-
-    Examples
-    --------
-    >>> J = dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL_WORLD_ALIGNED)
-    >>> external = J[:3].T @ [3.0, 0.0, -15.0]
-    >>> contact = dyn_ros.isolate_contact(model, data, q, external, threshold=0.3)
-    >>> contact.collision, contact.link in contact.possible_links
-    (True, True)
     """
 
     collision: bool
@@ -160,8 +152,8 @@ def isolate_contact(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike,
     >>> J = dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL_WORLD_ALIGNED)
     >>> external = J[:3].T @ [3.0, 0.0, -15.0]                # as MomentumObserver returns it
     >>> contact = dyn_ros.isolate_contact(model, data, q, external, threshold=0.3)
-    >>> contact.collision, contact.explained
-    (True, True)
+    >>> contact.collision, contact.explained, contact.link in contact.possible_links
+    (True, True, True)
     """
     tau = external_effort(model, tau_ext)
     if tau.ndim > 1:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,13 +139,6 @@ class CalibratedThresholds(Thresholds):
         [s].
     false_alarms : float
         The wanted rate of the robot [1/h].
-
-    Examples
-    --------
-    >>> quiet = np.random.default_rng(0).normal(0.0, 0.2, (20000, 7))
-    >>> found = dyn_ros.calibrate_thresholds(quiet, np.zeros((20000, 7)), 0.001)
-    >>> found.duration, bool((found.fixed > 0.6).all()), bool(found.extrapolated)
-    (20.0, True, True)
     """
 
     mean: Array = dataclasses.field(default_factory=_nothing)
@@ -196,6 +188,8 @@ def calibrate_thresholds(external: ArrayLike, v: ArrayLike, dt: float,
     --------
     >>> quiet = np.random.default_rng(0).normal(0.0, 0.2, (20000, 7))
     >>> found = dyn_ros.calibrate_thresholds(quiet, np.zeros((20000, 7)), 0.001, false_alarms=1.0)
+    >>> found.duration, bool((found.fixed > 0.6).all()), bool(found.extrapolated)
+    (20.0, True, True)
     >>> limits = dyn_ros.Thresholds(found.fixed, found.per_speed, found.at_rest)
     >>> limits.exceeded(np.full(7, 5.0), np.zeros(7)).tolist()
     [True, True, True, True, True, True, True]
@@ -213,15 +207,14 @@ def calibrate_thresholds(external: ArrayLike, v: ArrayLike, dt: float,
     rate = wanted / (_HOUR * max(nv, 1))
     size = np.maximum(np.abs(residual) - at_rest.of(speed), 0.0)
     tails = [_thresholds(size[:, k], np.abs(speed[:, k]), dt, rate) for k in range(nv)]
-    limits = Thresholds(np.maximum([tail.fixed for tail in tails], one_each("least", least, nv)),
-                        np.array([tail.per_speed for tail in tails]), at_rest.at_rest)
+    fixed, per_speed, peaks, shape = np.reshape(tails, (nv, 4)).T
+    limits = Thresholds(np.maximum(fixed, one_each("least", least, nv)), per_speed, at_rest.at_rest)
     threshold = limits.of(speed)
     relative = np.divide(np.abs(residual), threshold, out=np.zeros(residual.shape),
                          where=threshold > 0.0)
     return CalibratedThresholds(
         limits.fixed, limits.per_speed, limits.at_rest, residual.mean(axis=0), residual.std(axis=0),
-        relative.max(axis=0), np.array([tail.peaks for tail in tails]),
-        np.array([tail.shape for tail in tails]), len(residual) * dt, wanted)
+        relative.max(axis=0), peaks.astype(int), shape.copy(), len(residual) * dt, wanted)
 
 
 def finite_rows(name: str, value: ArrayLike) -> Array:
@@ -232,26 +225,21 @@ def finite_rows(name: str, value: ArrayLike) -> Array:
     return finite_array(name, value, shape)
 
 
-class _Tail(NamedTuple):
-    """Thresholds of one coordinate."""
+def _thresholds(size: Array, speed: Array, dt: float, rate: float
+                ) -> tuple[float, float, float, float]:
+    """Those of one coordinate: fixed, per speed; number of peaks and shape of the tail.
 
-    fixed: float
-    per_speed: float
-    peaks: int
-    shape: float
-
-
-def _thresholds(size: Array, speed: Array, dt: float, rate: float) -> _Tail:
-    """Choose the part in proportion to speed that makes thresholds smallest on average."""
+    The part in proportion to speed makes thresholds smallest on average.
+    """
     usual = math.sqrt(float(np.mean(speed ** 2)))
-    best, width = _Tail(0.0, 0.0, 0, 0.0), math.inf
+    best, width = (0.0, 0.0, 0.0, 0.0), math.inf
     for ratio in _RATIOS if usual > SLOW else _RATIOS[:1]:
         scale = 1.0 + ratio / usual * speed if ratio else np.ones(len(speed))
         level, peaks, shape = _level(size / scale, dt, rate)
         mean = level * float(scale.mean())
         if mean < (_BETTER * width if math.isfinite(width) else width):
             width = mean
-            best = _Tail(level, level * ratio / usual if ratio else 0.0, peaks, shape)
+            best = level, level * ratio / usual if ratio else 0.0, peaks, shape
     return best
 
 
