@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Base parameters: the combinations of a robot's parameters that its torques depend on."""
+"""A robot's parameters, and their combinations that its torques depend on: base parameters."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -14,13 +14,64 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.inputs import require_model
+from .filtering import is_actuated, joint_slices
 from .result import BaseEstimate
 from .samples import Samples
-from .unknowns import FEATURES, Unknowns, in_columns, is_linear
 
+NUMBERS = ("m", "m cx", "m cy", "m cz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
+FEATURES = ("armature", "damping", "friction", "offset", "stribeck")
+ANGULAR_UNITS = ("kg m2", "N m s/rad", "N m", "N m", "N m")
+LINEAR_UNITS = ("kg", "N s/m", "N", "N", "N")
+# Within a body, in the order in which combinations are the usual ones: Ixx - Iyy, masses last
+_ORDER = (4, 5, 7, 8, 9, 1, 2, 3, 6, 0)
 _DEPENDENT = 1e-8       # of a column's length: what remains of a dependent column is rounding
 _NEGLIGIBLE = 1e-9      # coefficients below this are rounding
 _POSES = 30             # in which the response to motions is compared
+
+
+class Unknowns:
+    """The p parameters of a robot: 10 for each joint's body, then each feature for each velocity.
+
+    ``bodies`` is the number of those of bodies, ``names`` are such as "friction(elbow)", ``active``
+    (p,) whether each is estimated, ``order`` that in which they are preferred as leading ones of
+    combinations, ``local`` (nv, c) the columns of each row of the equations: those of all bodies
+    and its own features, or all if rows are combined.
+    """
+
+    def __init__(self, model: Model, chosen: Sequence[str], are_combined: bool = False) -> None:
+        self.model, self.chosen, self.bodies = model, tuple(chosen), 10 * model.njoints
+        self.names = (*(f"{number}({joint})" for joint in model.joint_names for number in NUMBERS),
+                      *(f"{feature}({name})" for feature in FEATURES
+                        for name in model.velocity_names))
+        linear = is_linear(model)
+        self.units = (*("kg", *3 * ("kg m",), *6 * ("kg m2",)) * model.njoints,
+                      *((LINEAR_UNITS if linear[k] else ANGULAR_UNITS)[n]
+                        for n in range(len(FEATURES)) for k in range(model.nv)))
+        wanted = np.isin(FEATURES, chosen)[:, None] & is_actuated(model)
+        self.active = np.concatenate([np.ones(self.bodies, bool), wanted.ravel()])
+        self.order = [10 * i + k for i in range(model.njoints) for k in _ORDER]
+        self.order += range(self.bodies, len(self.names))
+        own = self.bodies + np.arange(model.nv)[:, None] + model.nv * np.arange(len(FEATURES))
+        self.local = (np.tile(np.arange(len(self.names)), (model.nv, 1)) if are_combined else
+                      np.hstack([np.tile(np.arange(self.bodies), (model.nv, 1)), own]))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def in_columns(features: Array) -> Array:
+    """Features of each row, (B, nv, 5), in the columns of all parameters, (B, nv, 5 nv)."""
+    size, nv, _ = features.shape
+    return np.einsum("bkf,kj->bkfj", features, np.eye(nv)).reshape(size, nv, -1)
+
+
+def is_linear(model: Model) -> np.ndarray:
+    """Whether each velocity is a length per time, (nv,) of bool."""
+    linear = np.array([name.rpartition("/")[2].startswith("linear_")
+                       for name in model.velocity_names], bool)
+    for joint in joint_slices(model):
+        linear[joint.v] |= joint.kind == "prismatic"
+    return linear
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,11 +109,9 @@ class BaseParameters:
     condition: float
 
     def __len__(self) -> int:
-        """Return the number of base parameters."""
         return len(self.names)
 
     def __repr__(self) -> str:
-        """Return their number and the condition."""
         return f"BaseParameters({len(self)}, condition={self.condition:.3g})"
 
 
@@ -160,7 +209,6 @@ def combinations(W: Array, order: Sequence[int]) -> tuple[np.ndarray, Array, flo
 
 
 def _rank(scaled: Array) -> int:
-    """Numerical rank, by QR with column pivoting."""
     if not scaled.size:
         return 0
     diagonal = np.abs(np.diag(qr(scaled, mode="r", pivoting=True)[0]))

@@ -3,9 +3,9 @@
 """The columns of a recording of one robot in a table: those of its joints, by their names."""
 from __future__ import annotations
 
+import csv
 import difflib
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from os import PathLike
 from typing import Any, TypeAlias
 
@@ -21,49 +21,38 @@ _GROUP = 20000                  # rows of a row group of Parquet, and of a CSV f
 
 
 class Columns:
-    """The columns of a table. Those that are requested are read together by ``load``."""
+    """The columns of a table."""
 
     def __init__(self, table: Table) -> None:
         self._reader = _open(table)
         self.names = tuple(self._reader.names)
         tables.require_unique(self.names)
-        self._requested: list[tuple[str, Array]] = []
 
-    def time(self) -> Array:
-        """Request the time stamps; return the array that ``load`` fills."""
-        for name in tables.TIMES:
-            if name in self.names:
-                return self._request({name: 0}, 1)[:, 0]
+    def read(self, *groups: Sequence[str | None]) -> list[Array]:
+        """The columns of each group, (B, n), read together; zeros without a name."""
+        arrays = [np.zeros((len(self._reader), len(group))) for group in groups]
+        places = [(name, array[:, k]) for group, array in zip(groups, arrays)
+                  for k, name in enumerate(group) if name is not None]
+        self._reader.fill([name for name, _ in places], [values for _, values in places])
+        return arrays
+
+    def time(self) -> list[str]:
+        """The name of the column of time stamps; a ValueError if there is none."""
+        if names := [name for name in tables.TIMES if name in self.names]:
+            return names[:1]
         expected = " or ".join(map(repr, tables.TIMES))
         raise ValueError(f"time: there is no column {expected}, in s; the columns are "
                          f"{tables.listed(self.names)}")
 
-    def _request(self, places: Mapping[str, int], count: int) -> Array:
-        values = np.zeros((len(self), count))
-        self._requested += [(name, values[:, place]) for name, place in places.items()]
-        return values
-
-    def load(self) -> None:
-        """Read all columns that were requested; a ValueError if one does not contain numbers."""
-        self._reader.fill([name for name, _ in self._requested],
-                          [values for _, values in self._requested])
-
-    def __len__(self) -> int:
-        return len(self._reader)
-
     def signal(self, signal: str, owners: Sequence[str],
-               absent: frozenset[str] = frozenset()) -> Array:
-        """Request a signal of several joints or frames; return the array that ``load`` fills.
-
-        Columns of those in ``absent`` may be missing, and are zero. A ValueError names other
-        missing ones, and similar ones.
-        """
-        names = {owner: self._column(signal, owner) for owner in owners}
-        missing = [owner for owner, name in names.items() if name is None and owner not in absent]
+               absent: Collection[str] = ()) -> list[str | None]:
+        """The names of the columns of a signal; None for those in ``absent`` that are missing."""
+        names = [self._column(signal, owner) for owner in owners]
+        missing = [owner for owner, name in zip(owners, names)
+                   if name is None and owner not in absent]
         if missing:
             raise ValueError(self._missing(signal, missing))
-        return self._request({name: k for k, name in enumerate(names.values()) if name is not None},
-                             len(owners))
+        return names
 
     def owners(self, signal: str) -> list[str]:
         """Return what the columns of a signal belong to, in their order."""
@@ -97,16 +86,12 @@ def write(path: str | PathLike[str], columns: Mapping[str, Array]) -> None:
         arrow = tables.pyarrow()
         arrow.parquet.write_table(arrow.table(dict(columns)), path, row_group_size=_GROUP)
         return
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(",".join(map(_quoted, columns)) + "\n")
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerow(columns)
         count = len(next(iter(columns.values())))
         for start in range(0, count, _GROUP):
             block = [column[start:start + _GROUP] for column in columns.values()]
             np.savetxt(file, np.transpose(block), "%.17g", ",")
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"' if re.search('[,"\n]', name) else name
 
 
 def _open(table: Table) -> _Memory | tables.Csv | tables.Parquet:

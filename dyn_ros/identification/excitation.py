@@ -14,9 +14,8 @@ import numpy as np
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
 from ..engine.model.inputs import finite_array, require_model
-from .fourier import Series, joint_limits
 from .samples import Samples
-from .trajectory_search import Box, TrajectorySearch
+from .trajectory_search import Box, Series, TrajectorySearch, joint_limits
 
 _STARTS = 3
 _MANY = 10 ** 7                 # samples of a trajectory
@@ -70,7 +69,6 @@ class Excitation:
     coefficients: Array
 
     def __repr__(self) -> str:
-        """Return the robot, the duration and the condition number."""
         return (f"Excitation({self.model.name!r}, {self.time[-1]:g} s, "
                 f"condition={self.condition:.3g})")
 

@@ -17,20 +17,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..engine.kernel import lie
 from ..engine.kernel.types import Array
+from ..engine.model.model import Model
 
-ORDER = 4
-"""Order of the filter, which is applied twice."""
-
-SETTLED = 2.0
-"""Periods of the cutoff after which the ends of a recording no longer matter: 1e-3 of a."""
-
-HIGHEST = 0.2
-"""Largest cutoff that is chosen, relative to the sampling rate."""
-
-FASTEST = 20.0
-"""Largest cutoff that is chosen [Hz]. Faster parts of a motion are jumps of friction."""
-
+ORDER = 4                       # of the filter, which is applied twice
+HIGHEST = 0.2                   # largest cutoff that is chosen, relative to the sampling rate
+_FASTEST = 20.0                 # Hz, the same; faster parts of a motion are jumps of friction
+_SETTLED = 2.0                  # periods of the cutoff after which ends do not matter: 1e-3 of a
 _LOWEST = 5e-4                  # smallest one
 _MARGIN = 8.0                   # periods of the cutoff by which blocks overlap
 _BLOCK = 1 << 15                # least length of a block
@@ -44,6 +38,9 @@ _ROUNDING = 1e-13               # the least noise: that of the arithmetic
 _BAND = 0.04                    # width of a band of noise, relative to the sampling rate
 _AT_REST = 0.01                 # cutoff if nothing moves, relative to the sampling rate
 _UNIFORM = 1e-3                 # largest deviation of time stamps from a grid, in periods
+_QUATERNION = {"floating": 3, "spherical": 0}   # kind -> its index among the numbers in q
+_ANGLE = {"continuous": 0, "planar": 2}         # kind -> index of an angle without limits
+
 
 
 class Segment(NamedTuple):
@@ -97,16 +94,13 @@ def choose_cutoff(spectra: Iterable[Spectrum], rate: float, longest: float,
                   derivative: int = 2) -> float:
     """Return the cutoff with the smallest predicted error of accelerations [Hz].
 
-    The error is the part of the motion that the filter removes, plus the noise that it leaves. The
-    former counts more: it is systematic, and biases what is identified from many samples. What
-    rises above the noise floor of a spectrum is the motion, up to the first wide band of
-    noise: what is above that, such as vibrations, or images of positions that are sampled less
-    often than they are recorded, is not. Each joint counts relative to its own motion. The filter
-    settles within a fifth of the longest segment [s]; ``derivative`` is 2 for spectra of positions,
-    1 for those of velocities.
+    The error is the part of the motion that the filter removes, which biases what is identified,
+    plus the noise that it leaves. Each joint counts relative to its own motion. The filter settles
+    within a fifth of the longest segment [s]; ``derivative`` is 2 for spectra of positions, 1 for
+    those of velocities.
     """
-    highest = min(HIGHEST * rate, FASTEST)
-    lowest = min(max(_LOWEST * rate, 5.0 * SETTLED / longest), highest)
+    highest = min(HIGHEST * rate, _FASTEST)
+    lowest = min(max(_LOWEST * rate, 5.0 * _SETTLED / longest), highest)
     candidates = np.geomspace(lowest, highest, 100)
     error = np.zeros(len(candidates))
     for one in spectra:
@@ -123,7 +117,10 @@ def choose_cutoff(spectra: Iterable[Spectrum], rate: float, longest: float,
 
 
 def _motion(spectrum: Spectrum, rate: float) -> Array:
-    """Density of the motion: zero where there is only noise, and above it."""
+    """Density of the motion: zero where there is only noise, and above the first band of it.
+
+    Above are vibrations, or images of positions that are sampled less often than recorded.
+    """
     above = spectrum.density > _ABOVE * spectrum.floor
     width = max(2, round(_BAND * rate / spectrum.frequency[1]))
     last = np.flatnonzero(above)
@@ -142,15 +139,14 @@ def _gain(frequency: Array, cutoff: float | Array) -> Array:
 
 def settling_samples(rate: float, cutoff: float) -> int:
     """Number of samples at each end of a segment that are not accurate."""
-    return math.ceil(SETTLED * rate / cutoff)
+    return math.ceil(_SETTLED * rate / cutoff)
 
 
 def derivatives(time: Array, column: Array, cutoff: float, order: int) -> list[Array]:
-    """Filter a signal and differentiate it.
+    """The filtered signal and its derivatives up to an order of at most 2, (n,) each.
 
-    Signals whose time stamps are not equally spaced are interpolated to such a grid by a cubic
-    spline, and the results back to the time stamps. Returns the filtered signal and its derivatives
-    up to an order of at most 2, (n,) each, which are not accurate near the ends.
+    They are not accurate near the ends. The signal is interpolated if its stamps are not equally
+    spaced.
     """
     grid, values = _on_grid(time, column)
     step = (time[-1] - time[0]) / (len(time) - 1)
@@ -193,7 +189,6 @@ def _extended(values: Array, start: int, stop: int) -> Array:
 
 
 def _interpolated(grid: Array, values: Array, time: Array) -> Array:
-    """Values at other times, by a cubic spline."""
     from scipy.interpolate import CubicSpline  # 40 MB, which most recordings do not need
     interpolated: Array = CubicSpline(grid, values)(time)
     return interpolated
@@ -209,10 +204,7 @@ def _on_grid(time: Array, column: Array) -> tuple[Array, Array]:
 
 
 def segments_of(time: Array, gap: float) -> tuple[list[Segment], float]:
-    """Split at least two stamps at gaps of so many periods and where they go back.
-
-    Also returns the median of the sampling periods [s].
-    """
+    """Split at gaps of so many periods and where stamps go back; also the median period [s]."""
     steps = np.diff(time)
     ahead = steps[steps > 0.0]
     if not ahead.size:
@@ -225,3 +217,94 @@ def divided(is_cut: NDArray[np.bool_]) -> list[Segment]:
     """The stretches between cuts; there is a step from each sample but the last to the next."""
     ends = [0, *map(int, np.flatnonzero(is_cut) + 1), len(is_cut) + 1]
     return [Segment(start, stop) for start, stop in itertools.pairwise(ends)]
+
+
+# --- joints
+
+# Components of quaternions are filtered like other signals: with x = the quaternion and ' its
+# conjugate, the angular velocity is 2 x' dx/dt and its derivative 2 x' d2x/dt2, for a quaternion of
+# constant length 1. Filtered ones are a little shorter, which the formulas take into account.
+
+class JointSlices(NamedTuple):
+
+    name: str
+    kind: str
+    q: slice
+    v: slice
+
+
+def joint_slices(model: Model) -> Iterator[JointSlices]:
+    """Those of all joints but mimic joints."""
+    for joint, q, nq, v, nv in zip(model.tree.joints, model.idx_q, model.nqs, model.idx_v,
+                                   model.nvs):
+        if nv:
+            yield JointSlices(joint.name, joint.kind, slice(q, q + nq), slice(v, v + nv))
+
+
+def is_actuated(model: Model) -> np.ndarray:
+    """Whether each velocity belongs to a joint with one coordinate, (nv,) of bool."""
+    actuated = np.zeros(model.nv, bool)
+    for joint in joint_slices(model):
+        actuated[joint.v] = joint.v.stop - joint.v.start == 1
+    return actuated
+
+
+def make_continuous(model: Model, q: Array) -> None:
+    """Remove jumps by full turns and by changes of sign from q (B, nq), in place."""
+    for joint in joint_slices(model):
+        if joint.kind in _ANGLE:
+            angle = q[:, joint.q.start + _ANGLE[joint.kind]]
+            angle[:] = np.unwrap(angle)
+        if joint.kind in _QUATERNION:
+            x = q[:, joint.q.start + _QUATERNION[joint.kind]:joint.q.stop]
+            flips = np.sum(x[1:] * x[:-1], axis=1) < 0.0
+            x[1:][np.cumsum(flips) % 2 == 1] *= -1.0
+
+
+def velocities(kind: str, rates: list[Array]) -> tuple[Array, Array, Array]:
+    """q of unit length, v and a of a joint in its frame, from filtered q, dq/dt, d2q/dt2."""
+    q, dq, ddq = rates
+    if kind not in ("floating", "planar", "spherical"):
+        return q, dq, ddq
+    if kind == "planar":
+        omega, alpha = dq[:, 2:], ddq[:, 2:]
+        back = np.concatenate([np.zeros((len(q), 2)), np.sin(-0.5 * q[:, 2:]),
+                               np.cos(0.5 * q[:, 2:])], axis=1)
+        axis = np.array([0.0, 0.0, 1.0])
+        turning, position = omega * axis, slice(0, 2)
+    else:
+        first = _QUATERNION[kind]
+        x, omega, alpha = _turning(*(rate[:, first:] for rate in rates))
+        q = np.concatenate([q[:, :first], x], axis=1)
+        if kind == "spherical":
+            return q, omega, alpha
+        back, turning, position = lie.conjugate(x), omega, slice(0, 3)
+    count = position.stop
+    linear = lie.rotate(back, _padded(dq[:, position]))
+    acceleration = lie.rotate(back, _padded(ddq[:, position])) - np.cross(turning, linear)
+    return (q, np.concatenate([linear[:, :count], omega], axis=1),
+            np.concatenate([acceleration[:, :count], alpha], axis=1))
+
+
+def velocity_noise(kind: str, noise: Array) -> Array:
+    """Standard deviations of the velocities of a joint from those of the rates of its q."""
+    if kind in _QUATERNION:
+        first = _QUATERNION[kind]
+        angular = np.full(3, 2.0 * noise[first:].max())
+        return angular if kind == "spherical" else np.r_[np.full(3, noise[:3].max()), angular]
+    return noise
+
+
+def _turning(x: Array, dx: Array, ddx: Array) -> tuple[Array, Array, Array]:
+    """Unit quaternion, angular velocity and its derivative, in the joint's frame."""
+    square = np.sum(x * x, axis=1, keepdims=True)
+    back = lie.conjugate(x) / square
+    omega = 2.0 * lie.quaternion_product(back, dx)[:, :3]
+    change = 2.0 * np.sum(x * dx, axis=1, keepdims=True) / square
+    alpha = 2.0 * lie.quaternion_product(back, ddx)[:, :3] - change * omega
+    return x / np.sqrt(square), omega, alpha
+
+
+def _padded(vectors: Array) -> Array:
+    missing = 3 - vectors.shape[1]
+    return np.pad(vectors, ((0, 0), (0, missing))) if missing else vectors

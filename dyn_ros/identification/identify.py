@@ -3,31 +3,35 @@
 """Identification of a robot's parameters from measured torques."""
 from __future__ import annotations
 
+import copy
 import dataclasses
 import itertools
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
+from scipy.special import stdtrit
 
 from ..engine.algorithms import rnea
 from ..engine.call.data import Data
-from ..engine.kernel.types import ArrayLike
+from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
 from ..engine.model.inputs import positive_each, require_model
-from . import solution as solving
-from .base_parameters import structure
-from .least_squares import Scale, covariance
+from .base_parameters import FEATURES, Unknowns, is_linear, structure, undetermined
+from .filtering import is_actuated
+from .least_squares import Fit, Problem, median_deviation
 from .physical import Reference
-from .result import Identification, JointResult
+from .result import BaseEstimate, Identification, JointResult
 from .samples import Samples
-from .solution import Problem, Solution
-from .torque_equations import Progress, TorqueEquations
-from .unknowns import FEATURES, Unknowns, is_actuated
+from .torque_equations import Progress, TorqueEquations, conditions_of
 
 _BLOCKS = 50            # of consecutive samples; some are held out
 _STILL = 1e-9           # rad/s, m/s: less is rounding
 _POOR = 2.0             # times the noise: an error that noise does not explain
+_DIFFERENCES = 20000    # of consecutive residuals, for their noise
+_ROUNDING = 1e-14       # of a body's size
+_MANY = 0.02            # of the torques: more outliers than noise has
 
 
 def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bool = True,
@@ -110,12 +114,41 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
                       motor_constants=motor_constants, noise=noise, regularization=regularization,
                       huber=huber, held_out=held_out, seed=seed, threads=threads,
                       contact_dimension=contact_dimension, progress=progress)
-    fitted = solved.fitted
-    spread, count = covariance(solved.problem.base, solved.equations, fitted.estimate,
-                               fitted.correlations, huber)
+    spread, count = solved.problem.covariance(solved.equations, solved.fitted)
     result = solved.identification(spread, count, len(solved.samples), time.perf_counter() - began)
     progress(1.0, "done")
     return result
+
+
+class Solution(NamedTuple):
+    """An estimate, and what it was computed from."""
+
+    problem: Problem
+    samples: Samples
+    equations: TorqueEquations          # of all samples
+    fitted: Fit                         # of them
+    held_out: tuple[slice, ...]         # samples that were held out of a first estimate
+    joints: tuple[JointResult, ...]     # on these
+    warnings: tuple[str, ...]           # but for those about outliers
+
+    def identification(self, spread: Array, count: int, size: int,
+                       seconds: float) -> Identification:
+        """The result, with the covariance (b, b) of the estimate, from ``count`` blocks."""
+        problem, fitted, conditions = self.problem, self.fitted, self.equations.conditions
+        unknowns, warnings = problem.unknowns, self.warnings
+        if fitted.outliers > _MANY:
+            warnings += (f"{100.0 * fitted.outliers:.1f} % of the torques differ from the model by "
+                         f"more than {problem.huber:g} times the noise; the model lacks "
+                         "something, or something touched the robot",)
+        base = _base_estimate(problem, fitted, spread, float(stdtrit(max(count - 1, 1), 0.975)))
+        own = fitted.parameters[unknowns.bodies:].reshape(len(FEATURES), -1)
+        return Identification(
+            model=unknowns.model, identified=_identified(unknowns, fitted.parameters),
+            offset=own[3], stribeck=own[4], stribeck_velocity=conditions.stribeck,
+            joints=self.joints, base=base, samples=self.samples, size=size, held_out=self.held_out,
+            contact_dimension=conditions.contact_dimension,
+            undetermined=undetermined(unknowns, problem.base, base, self.samples),
+            warnings=warnings, seconds=seconds)
 
 
 def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bool, friction: bool,
@@ -132,33 +165,28 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     velocity = (np.full(model.nv, np.inf) if stribeck is None
                 else positive_each("stribeck", stribeck, model.nv))
     _require_options(regularization, huber, held_out, contact_dimension)
-    unknowns = Unknowns(model, chosen)
+    unknowns = Unknowns(model, chosen, bool(samples.contacts))
     _require_samples(unknowns, samples)
     _require_support(model, samples)
 
     base = structure(unknowns)
-    reference = Reference(unknowns, samples)
-    described = solving.described(model)
-    scale = Scale(reference.typical(unknowns, base.matrix), base.matrix @ described,
-                  described)
+    reference = Reference(unknowns, base, samples)
+    problem = Problem(unknowns, base, reference, given, huber, regularization)
     training, held = blocks(len(samples), held_out, seed)
-    rows = np.concatenate([np.arange(block.start, block.stop, dtype=np.int32)
-                           for block in training])
-    some = TorqueEquations(unknowns, samples, rows, velocity, threads, progress, contact_dimension)
+    some = TorqueEquations(unknowns, samples, _rows(training),
+                           conditions_of(model, samples, velocity, contact_dimension), threads,
+                           progress)
     warnings = [*samples.warnings, *(
         f"the body of joint {name!r} is not physical in the description; the estimate is "
         "regularized towards one that is" for name in reference.changed)]
-    problem = Problem(unknowns, base, reference, scale, given, huber, regularization)
 
     first = problem.first_estimate(some)
     fitted = problem.fit(some, first, None, 0.3, 0.4)
-    joints = solving.joint_results(model, *solving.comparison(some, held, described,
-                                                              fitted.parameters))
+    joints = _compared(model, some, _rows(held), reference.described, fitted.parameters)
     warnings += _poor(joints, is_actuated(model))
     every = some.of_all()
     fitted = problem.fit(every, fitted.estimate, fitted, 0.4, 0.75)
-    return Solution(problem, samples, chosen, velocity, contact_dimension, described, tuple(held),
-                    every, fitted, joints, tuple(warnings))
+    return Solution(problem, samples, every, fitted, tuple(held), joints, tuple(warnings))
 
 
 def blocks(count: int, held_out: float, seed: int) -> tuple[list[slice], list[slice]]:
@@ -169,6 +197,10 @@ def blocks(count: int, held_out: float, seed: int) -> tuple[list[slice], list[sl
     held = set(order[:max(1, round(held_out * len(every)))].tolist())
     return ([rows for n, rows in enumerate(every) if n not in held],
             [rows for n, rows in enumerate(every) if n in held])
+
+
+def _rows(some: Sequence[slice]) -> np.ndarray:
+    return np.concatenate([np.arange(block.start, block.stop, dtype=np.int32) for block in some])
 
 
 # -- input
@@ -223,7 +255,6 @@ def _require_support(model: Model, samples: Samples) -> None:
 
 
 def _poor(joints: Sequence[JointResult], actuated: np.ndarray) -> list[str]:
-    """A warning if noise does not explain the error of joints that the estimate leaves."""
     poor = [f"{joint.name} ({joint.after / max(joint.noise, 1e-300):.3g})"
             for joint, counts in zip(joints, actuated)
             if counts and joint.after > max(_POOR * joint.noise, 1e-3 * joint.torque)]
@@ -232,3 +263,64 @@ def _poor(joints: Sequence[JointResult], actuated: np.ndarray) -> list[str]:
     return ["the error of the identified model is more than the noise of the measured torque, by "
             f"the factor in parentheses: {', '.join(poor)}; check the sign, unit and order of "
             "efforts and positions, and that both have the same time stamps"]
+
+
+# -- result
+
+def _compared(model: Model, equations: TorqueEquations, rows: np.ndarray, described: Array,
+              parameters: Array) -> tuple[JointResult, ...]:
+    """How well the models before and after explain samples that were held out."""
+    squares, differences = np.zeros((2, 3, model.nv)), []
+    for torques in equations.comparison(rows, (described, parameters)):
+        squares += squares_of(torques)
+        last = max(3, _DIFFERENCES * len(torques[2]) // len(rows))
+        differences.append(np.diff(torques[2][:last], 2, axis=0))
+    # of white noise they are larger than it; jumps of friction are too rare to count
+    return joint_results(model, squares,
+                         median_deviation(np.concatenate(differences)) / np.sqrt(6.0))
+
+
+def squares_of(torques: Sequence[Array]) -> Array:
+    """Sums of squares and counts, (2, n, nv), of n arrays (B, nv); NaN is missing."""
+    return np.array([[np.nansum(one ** 2, axis=0) for one in torques],
+                     [np.isfinite(one).sum(axis=0) for one in torques]])
+
+
+def joint_results(model: Model, squares: Array, noise: Array) -> tuple[JointResult, ...]:
+    """The results from squares of measured torques, and of what two models leave of them."""
+    torque, before, after = np.sqrt(squares[0] / np.where(squares[1] > 0.0, squares[1], np.nan))
+    linear, actuated = is_linear(model), is_actuated(model)
+    return tuple(JointResult(
+        name=name, unit="N" if linear[k] else "N m", before=float(before[k]),
+        after=float(after[k]), noise=float(noise[k] if actuated[k] else after[k]),
+        torque=float(torque[k])) for k, name in enumerate(model.velocity_names))
+
+
+def _base_estimate(problem: Problem, fitted: Fit, spread: Array, quantile: float) -> BaseEstimate:
+    """Values, intervals, and how well each is determined."""
+    base, (value, _, determined, *_) = problem.base, fitted.estimate
+    deviation = np.sqrt(np.maximum(np.diag(spread), 0.0))
+    deviation = np.where(determined, deviation, np.inf)
+    half = quantile * deviation
+    return BaseEstimate(
+        names=base.names, units=base.units, matrix=base.matrix,
+        before=base.matrix @ problem.reference.described, after=base.matrix @ fitted.parameters,
+        estimate=value, deviation=deviation, lower=np.where(determined, value - half, -np.inf),
+        upper=np.where(determined, value + half, np.inf),
+        excitation=tuple("well" if x < 0.1 else "weakly" if x < 1.0 else "not"
+                         for x in deviation / problem.reference.typical))
+
+
+def _identified(unknowns: Unknowns, parameters: Array) -> Model:
+    """A copy of the model with these parameters; numbers that are rounding errors are zero."""
+    identified = copy.copy(unknowns.model)
+    bodies = parameters[:unknowns.bodies].reshape(-1, 10).copy()
+    moment = bodies[:, [4, 6, 9]].sum(axis=1)
+    size = np.stack([bodies[:, 0], np.sqrt(bodies[:, 0] * moment), moment], axis=1)
+    bodies[np.abs(bodies) < _ROUNDING * np.repeat(size, [1, 3, 6], axis=1)] = 0.0
+    identified.inertial_parameters = bodies
+    own = parameters[unknowns.bodies:].reshape(len(FEATURES), -1)
+    for name, numbers in zip(FEATURES[:3], own):        # which a model has
+        if name in unknowns.chosen:
+            setattr(identified, name, numbers)
+    return identified

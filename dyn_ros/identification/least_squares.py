@@ -8,19 +8,20 @@ from typing import NamedTuple
 import numpy as np
 
 from ..engine.kernel.types import Array
-from .base_parameters import BaseParameters
-from .fit import decomposed
+from .base_parameters import BaseParameters, Unknowns
 from .normal_equations import Equations
+from .physical import Reference, decomposed, fit
 from .torque_equations import TorqueEquations
-from .unknowns import Unknowns
 
 _ROUNDS = 8             # of noise estimates
 _WEIGHTINGS = 6         # of outliers
+_REVERSALS = 3          # times that samples near reversals are left out
+_FEWEST = 3             # equations for each parameter
 _SCORES = 12            # blocks for each base parameter, whose scatter gives the covariance
 _LENGTHS = 3            # correlation lengths for each block
 _SINGULAR = 1e-13       # of the largest eigenvalue of the scaled normal equations
+_PRECISION = 1e-6       # of the RMS torque: less noise makes the cost too large for its rounding
 _MEDIAN = 1.4826        # standard deviation of normal noise over its median size
-_SAMPLE = 20000         # residuals for a median
 
 
 class Estimate(NamedTuple):
@@ -32,147 +33,197 @@ class Estimate(NamedTuple):
     noise: Array            # (nv,) standard deviation of each row
     parameters: Array       # (p,) with these values, and zeros
 
-    def moved(self, base: BaseParameters, shift: Array) -> Estimate:
-        """The estimate with ``shift`` (p,) added to its parameters."""
-        return self._replace(value=self.value + shift[base.independent],
-                             parameters=self.parameters + shift)
+
+class Fit(NamedTuple):
+    """Both estimates from some samples."""
+
+    estimate: Estimate      # of the base parameters
+    parameters: Array       # (p,), physical ones
+    outliers: float         # as a fraction of the torques
+    correlations: Array     # (nv,), number of samples over which the noise is correlated
+    shift: Array            # (p,), added to those of least squares, since the motion is noisy
 
 
-def assembled(unknowns: Unknowns, sums: Equations, noise: Array) -> tuple[Array, Array]:
-    """The normal equations of all parameters, each row divided by its variance."""
-    H, g = np.zeros((len(unknowns), len(unknowns))), np.zeros(len(unknowns))
-    for k, local in enumerate(sums.local):
-        H[np.ix_(local, local)] += sums.WW[k] / noise[k] ** 2
-        g[local] += sums.Wy[k] / noise[k] ** 2
-    return H, g
+class Problem(NamedTuple):
+    """What the estimates from different samples share."""
 
+    unknowns: Unknowns
+    base: BaseParameters
+    reference: Reference
+    noise: Array | None     # (nv,), standard deviation of each row, if it is known
+    huber: float | None
+    regularization: float
 
-class Scale(NamedTuple):
-    """Sizes of the parameters."""
+    def first_estimate(self, equations: TorqueEquations) -> Estimate:
+        """Estimate until it is known which samples count, and how contacts are eliminated."""
+        sums, contacts = equations.sums(0.0, 0.1), equations.samples.contacts
+        _require_equations(contacts, float(sums.weight.sum()), len(self.base))
+        estimate = self.estimate(sums, self.noise)
+        if contacts:                    # whose elimination depends on the noise
+            equations.conditions = equations.conditions._replace(scale=estimate.noise)
+            estimate = self.estimate(equations.sums(0.1, 0.2), self.noise)
+        for _ in range(_REVERSALS):
+            if not equations.leave_out_reversals(estimate.parameters):
+                break
+            estimate = self.estimate(equations.sums(0.2, 0.3), self.noise)
+        return estimate
 
-    typical: Array          # (b,), what base parameters typically are
-    described: Array        # (b,), those of the description
-    parameters: Array       # (p,), all of the description
+    def fit(self, equations: TorqueEquations, first: Estimate, before: Fit | None, start: float,
+            stop: float) -> Fit:
+        """Estimate from all samples; if there is a fit of some of them, near its result."""
+        correlations = equations.correlations(first.parameters)
+        sums, outliers = equations.sums(start, stop), 0.0
+        estimate = self.estimate(sums, self.noise, correlations)
+        if self.huber is not None:
+            sums, estimate, outliers = self._without_outliers(sums, equations, correlations,
+                                                              estimate, self.huber)
+        shift = before.shift if before else self._correction(equations, estimate)
+        return self.shifted(sums, estimate, shift, outliers, correlations,
+                          before and before.parameters)
 
-    def shrinkage(self, value: Array, bodies: np.ndarray) -> float:
+    def estimate(self, sums: Equations, noise: Array | None,
+                 correlations: Array | float = 1.0) -> Estimate:
+        """Base parameters, and the noise unless it is given, in turn until they agree.
+
+        Where noise is correlated over several samples, it counts as that of independent samples
+        that would say as much.
+        """
+        current = self._residual(sums, self.reference.described) if noise is None else noise
+        for _ in range(_ROUNDS):
+            value, inverse, determined = self._solved(sums, current)
+            parameters = np.zeros(len(self.unknowns))
+            parameters[self.base.independent] = value
+            if noise is not None:
+                break
+            before, current = current, self._residual(sums, parameters)
+            current /= np.sqrt(max(1.0 - len(self.base) / max(sums.weight.sum(), 1.0), 1e-3))
+            # The noise of a row without torque is that of the motion, times the bodies
+            current *= np.sqrt(correlations)
+            current[sums.yy == 0.0] /= max(self._shrinkage(value), 1e-3)
+            if np.abs(current / before - 1.0).max() < 1e-3:
+                break
+        return Estimate(np.where(determined, value, np.nan), inverse, determined, current,
+                        parameters)
+
+    def shifted(self, sums: Equations, estimate: Estimate, shift: Array, outliers: float,
+              correlations: Array, near: Array | None) -> Fit:
+        """Both estimates, their least squares moved by ``shift`` (p,); the search starts near."""
+        estimate = estimate._replace(value=estimate.value + shift[self.base.independent],
+                                     parameters=estimate.parameters + shift)
+        unknowns, reference = self.unknowns, self.reference
+        size = np.sqrt(sums.yy / np.maximum(sums.weight, 1e-300))
+        # rows without torque have the least noise of the largest
+        least = _PRECISION * np.where(size > 0.0, size, size.max(initial=0.0))
+        H, g = self._assembled(sums, np.maximum(estimate.noise, least))
+        g += H @ shift
+        kinds = np.repeat([1, 1, 1, 2, 1], unknowns.model.nv)        # an offset can have any sign
+        kind = np.concatenate([np.zeros(unknowns.bodies, int), kinds])
+        order = np.argsort(kind, kind="stable")
+        order = order[unknowns.active[order]]
+        parameters = np.zeros(len(unknowns))
+        parameters[order] = fit(H[np.ix_(order, order)], g[order], reference.values[order],
+                                kind[order], self.regularization * reference.weights[order],
+                                None if near is None else near[order])
+        return Fit(estimate, parameters, outliers, correlations, shift)
+
+    def _assembled(self, sums: Equations, noise: Array) -> tuple[Array, Array]:
+        """The normal equations of all parameters, each row divided by its variance."""
+        H, g = np.zeros((len(self.unknowns), len(self.unknowns))), np.zeros(len(self.unknowns))
+        for k, local in enumerate(self.unknowns.local):
+            H[np.ix_(local, local)] += sums.WW[k] / noise[k] ** 2
+            g[local] += sums.Wy[k] / noise[k] ** 2
+        return H, g
+
+    def _solved(self, sums: Equations, noise: Array) -> tuple[Array, Array, np.ndarray]:
+        """Values, inverse of the normal equations, and which values are determined."""
+        H, g = self._assembled(sums, noise)
+        own = H[np.ix_(self.base.independent, self.base.independent)]
+        diagonal = np.diag(own)
+        scale = np.where(diagonal > 0.0, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)),
+                         0.0)
+        F, d, determined = decomposed(own, scale, _SINGULAR)
+        return (F @ (d * (F.T @ g[self.base.independent])), F * d @ F.T,
+                determined & (diagonal > 0.0))
+
+    def _residual(self, sums: Equations, parameters: Array) -> Array:
+        """RMS residual of each row; of rows without samples, the largest."""
+        own = parameters[self.unknowns.local]
+        squares = np.array([yy - 2.0 * Wy @ x + x @ WW @ x
+                            for x, WW, Wy, yy in zip(own, sums.WW, sums.Wy, sums.yy)])
+        rounding = 1e-13 * sums.yy + 1e-24 * sums.weight
+        residual = np.sqrt(np.maximum(squares, rounding) / np.maximum(sums.weight, 1e-300))
+        largest = max(residual[sums.weight > 0.0].max(initial=0.0), 1e-9)
+        return np.where(sums.weight > 0.0, residual, largest)
+
+    def _shrinkage(self, value: Array) -> float:
         """How much smaller the bodies of an estimate are than those of the description."""
-        size, described = (np.linalg.norm(parameters[bodies] / self.typical[bodies])
-                           for parameters in (value, self.described))
+        bodies = self.base.independent < self.unknowns.bodies
+        size, described = (
+            np.linalg.norm(values[bodies] / self.reference.typical[bodies])
+            for values in (value, self.base.matrix @ self.reference.described))
         return float(min(size / max(described, 1e-300), 1.0))
 
+    def _without_outliers(self, sums: Equations, equations: TorqueEquations, correlations: Array,
+                          first: Estimate, huber: float) -> tuple[Equations, Estimate, float]:
+        """Reduce the weights of large residuals (Huber 1964); the sums, estimate, outliers."""
+        fitted, share, every = first, 0.0, sums
+        for _ in range(_WEIGHTINGS):
+            noise = self.noise
+            if noise is None:           # the median size of residuals does not depend on outliers
+                spread = median_deviation(equations.some_residuals(fitted.parameters))
+                noise = np.where(spread > 0.0, spread, np.inf)
+            excess, outliers, rows = equations.excess(fitted.parameters, huber * noise)
+            share = outliers / max(rows, 1)
+            every = sums.minus(excess)
+            before, fitted = fitted, self.estimate(every, noise * np.sqrt(correlations))
+            deviation = np.sqrt(np.maximum(np.diag(fitted.inverse), 1e-300))
+            if not (np.abs(fitted.value - before.value) > 0.05 * deviation).any():
+                break
+        return every, fitted, share
 
-def estimate(unknowns: Unknowns, base: BaseParameters, scale: Scale, sums: Equations,
-             noise: Array | None, correlations: Array | float = 1.0) -> Estimate:
-    """Base parameters, and the noise unless it is given, in turn until they agree.
+    def _correction(self, equations: TorqueEquations, fitted: Estimate) -> Array:
+        """What the noise of the motion takes from the parameters, (p,) (Nakamura 1990)."""
+        independent = self.base.independent
+        added = equations.attenuation(fitted.parameters, fitted.noise * (self.huber or np.inf),
+                                      fitted.noise)
+        shift = np.zeros(len(added))
+        shift[independent] = -fitted.inverse @ added[independent]
+        return shift
 
-    The noise is that of independent samples that would say as much: where it is correlated over
-    several samples, it is larger than the residuals.
-    """
-    current = _residual(sums, scale.parameters) if noise is None else noise
-    bodies = base.independent < unknowns.bodies
-    for _ in range(_ROUNDS):
-        value, inverse, determined = _solved(unknowns, base, sums, current)
-        parameters = np.zeros(len(unknowns))
-        parameters[base.independent] = value
-        if noise is not None:
-            break
-        before, current = current, _residual(sums, parameters)
-        current /= np.sqrt(max(1.0 - len(base) / max(sums.count.sum(), 1.0), 1e-3))
-        # The noise of a row without torque is that of the motion, times the bodies
-        current *= np.sqrt(correlations)
-        current[sums.yy == 0.0] /= max(scale.shrinkage(value, bodies), 1e-3)
-        if np.abs(current / before - 1.0).max() < 1e-3:
-            break
-    return Estimate(np.where(determined, value, np.nan), inverse, determined, current, parameters)
+    def covariance(self, equations: TorqueEquations, fitted: Fit) -> tuple[Array, int]:
+        """Covariance of the estimate, (b, b), from the scatter of blocks, and their number."""
+        estimate, length = fitted.estimate, self.block_length(equations.size, fitted.correlations)
+        scores, _ = equations.scores(estimate.parameters, estimate.noise * (self.huber or np.inf),
+                                     estimate.noise, length)
+        half = estimate.inverse @ scores[:, self.base.independent].T
+        return half @ half.T * self.small_sample(len(scores)), len(scores)
 
+    def block_length(self, size: int, correlations: Array) -> int:
+        """Number of samples of each block of a recording of ``size`` samples."""
+        return max(int(_LENGTHS * correlations.max()), size // (_SCORES * max(len(self.base), 1)),
+                   1)
 
-def _residual(sums: Equations, parameters: Array) -> Array:
-    """RMS residual of each row; of rows without samples, the largest."""
-    squares = np.array([yy - 2.0 * Wy @ parameters[local] + parameters[local] @ WW
-                        @ parameters[local] for local, WW, Wy, yy in zip(
-                            sums.local, sums.WW, sums.Wy, sums.yy)])
-    rounding = 1e-13 * sums.yy + 1e-24 * sums.count
-    residual = np.sqrt(np.maximum(squares, rounding) / np.maximum(sums.count, 1e-300))
-    largest = max(residual[sums.count > 0.0].max(initial=0.0), 1e-9)
-    return np.where(sums.count > 0.0, residual, largest)
-
-
-def _solved(unknowns: Unknowns, base: BaseParameters, sums: Equations,
-            noise: Array) -> tuple[Array, Array, np.ndarray]:
-    """Values, inverse of the normal equations, and which values are determined."""
-    H, g = assembled(unknowns, sums, noise)
-    own = H[np.ix_(base.independent, base.independent)]
-    diagonal = np.diag(own)
-    scale = np.where(diagonal > 0.0, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
-    F, d, determined = decomposed(own, scale, _SINGULAR)
-    return F @ (d * (F.T @ g[base.independent])), F * d @ F.T, determined & (diagonal > 0.0)
+    def small_sample(self, blocks: int) -> float:
+        """How much fitted residuals underestimate the scatter of that many blocks."""
+        free = 1.0 - len(self.base) / (blocks * self.unknowns.model.nv)
+        return blocks / max(blocks - 1, 1) / max(free, 0.1)
 
 
-def without_outliers(unknowns: Unknowns, base: BaseParameters, scale: Scale, sums: Equations,
-                     equations: TorqueEquations, given: Array | None, correlations: Array,
-                     first: Estimate, huber: float) -> tuple[Equations, Estimate, float]:
-    """Reduce the weights of large residuals (Huber 1964), and estimate again.
-
-    Returns the sums with these weights, the estimate, and the fraction of outliers.
-    """
-    fitted, share, every = first, 0.0, sums
-    for _ in range(_WEIGHTINGS):
-        noise = given if given is not None else _spread(equations, fitted)
-        excess, outliers, rows = equations.excess(fitted.parameters, huber * noise)
-        share = outliers / max(rows, 1)
-        every = sums.minus(excess)
-        before, fitted = fitted, estimate(unknowns, base, scale, every,
-                                          noise * np.sqrt(correlations))
-        deviation = np.sqrt(np.maximum(np.diag(fitted.inverse), 1e-300))
-        if not (np.abs(fitted.value - before.value) > 0.05 * deviation).any():
-            break
-    return every, fitted, share
-
-
-def _spread(equations: TorqueEquations, fitted: Estimate) -> Array:
-    """Noise of each row from the median size of its residuals, which outliers do not affect."""
-    spread = median_deviation(equations.some_residuals(fitted.parameters, _SAMPLE))
-    return np.where(spread > 0.0, spread, np.inf)
+def _require_equations(contacts: tuple[str, ...], count: float, parameters: int) -> None:
+    if count >= _FEWEST * parameters:
+        return
+    if contacts:
+        raise ValueError(
+            f"samples: {count:.3g} equations remain for {parameters} parameters, without those "
+            f"that unknown forces in the contacts {', '.join(contacts)} can explain; "
+            "use a floating root joint if the base is not fixed, a contact dimension of 3 for "
+            "points, and state for each sample which frames are in contact")
+    raise ValueError(f"samples: expected at least {_FEWEST * parameters} equations of joints "
+                     f"that move and whose effort is measured, got {count:.3g}; record more "
+                     "motion, or check the efforts")
 
 
 def median_deviation(residuals: Array) -> Array:
     """Standard deviation of each column from the median size of its finite numbers, or NaN."""
     columns = [np.abs(column[np.isfinite(column)]) for column in residuals.T]
     return np.array([_MEDIAN * np.median(sizes) if len(sizes) else np.nan for sizes in columns])
-
-
-def correction(base: BaseParameters, equations: TorqueEquations, fitted: Estimate,
-               huber: float | None) -> Array:
-    """What to add to the parameters of an estimate because the motion is noisy, (p,).
-
-    Noise makes regressors larger, and with it parameters smaller (Nakamura, Corrected score
-    function for errors-in-variables models, Biometrika 77, 1990).
-    """
-    added = equations.attenuation(fitted.parameters, fitted.noise * (huber or np.inf), fitted.noise)
-    shift = np.zeros(len(added))
-    shift[base.independent] = -fitted.inverse @ added[base.independent]
-    return shift
-
-
-def covariance(base: BaseParameters, equations: TorqueEquations, fitted: Estimate,
-               correlations: Array, huber: float | None) -> tuple[Array, int]:
-    """Covariance of the estimate, (b, b), from the scatter of blocks of consecutive samples.
-
-    Holds for noise that depends on the motion or is correlated over a few samples (White 1980;
-    Liang and Zeger 1986). Also returns the number of blocks.
-    """
-    length = block_length(base, equations.size, correlations)
-    limit = fitted.noise * (huber or np.inf)
-    scores = equations.scores(fitted.parameters, limit, fitted.noise, length)[:, base.independent]
-    half = fitted.inverse @ scores.T
-    return half @ half.T * small_sample(len(scores), len(base), len(fitted.noise)), len(scores)
-
-
-def block_length(base: BaseParameters, size: int, correlations: Array) -> int:
-    """Number of samples of each block of a recording of ``size`` samples."""
-    return max(int(_LENGTHS * correlations.max()), size // (_SCORES * max(len(base), 1)), 1)
-
-
-def small_sample(blocks: int, parameters: int, rows: int) -> float:
-    """How much fitted residuals underestimate the scatter of that many blocks of rows."""
-    return blocks / max(blocks - 1, 1) / max(1.0 - parameters / (blocks * rows), 0.1)

@@ -6,81 +6,62 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from .samples import Samples
-from .unknowns import Unknowns
 
 FEWEST = 30             # residuals for a mean
 _FAR = 32767            # samples: a reversal farther away does not matter
 _BLOCK = 4096           # samples that are processed at a time
 
 
-@dataclasses.dataclass(frozen=True)
-class Equations:
+class Equations(NamedTuple):
     """Sums over samples, for each row k of the model.
 
-    With the parameters x of the row's columns, the weighted sum of squared residuals is
-    yy - 2 Wy.x + x.WW.x.
+    With the parameters x of the row's columns, which are ``local[k]`` of the unknowns, the weighted
+    sum of squared residuals is yy - 2 Wy.x + x.WW.x.
     """
 
-    local: np.ndarray       # (nv, c), the columns of each row: see ``columns``
     WW: Array               # (nv, c, c)
     Wy: Array               # (nv, c)
     yy: Array               # (nv,)
-    count: Array            # (nv,), sum of the weights
+    weight: Array           # (nv,), sum of the weights
 
     @classmethod
-    def nothing(cls, local: np.ndarray) -> Equations:
+    def nothing(cls, rows: int, columns: int) -> Equations:
         """The sums of no samples."""
-        rows, width = local.shape
-        return cls(local, np.zeros((rows, width, width)), np.zeros((rows, width)), np.zeros(rows),
+        return cls(np.zeros((rows, columns, columns)), np.zeros((rows, columns)), np.zeros(rows),
                    np.zeros(rows))
-
-    def add(self, other: Equations) -> None:
-        """Add the sums of other samples in place."""
-        for mine, others in zip(self._all(), other._all()):
-            mine += others
 
     def minus(self, other: Equations) -> Equations:
         """The sums without those of some samples."""
-        return Equations(self.local,
-                         *(mine - others for mine, others in zip(self._all(), other._all())))
+        return Equations(*(mine - others for mine, others in zip(self, other)))
 
-    def _all(self) -> tuple[Array, ...]:
-        return self.WW, self.Wy, self.yy, self.count
+
+def add(one: Any, other: Any) -> Any:
+    """Add sums of different samples: numbers, arrays, or tuples of them."""
+    return type(one)(*map(add, one, other)) if isinstance(one, tuple) else one + other
 
 
 class Conditions(NamedTuple):
     """Which equations of a recording count, and how; found from samples of all of it."""
 
+    stribeck: Array         # (nv,), at which this friction has decreased to a third [rad/s, m/s]
+    contact_dimension: int  # 3: contacts transmit forces; 6: moments, too
     threshold: Array        # (nv,), speeds below which a joint counts as at rest [rad/s, m/s]
     measured: np.ndarray    # (nv,), whether the efforts are measured; true for a base
-    nearest: int            # samples that are closer to a reversal do not count
     scale: Array            # (nv,), noise of the rows, for the elimination of contact forces
-
-
-def columns(unknowns: Unknowns, are_combined: bool) -> np.ndarray:
-    """The columns of each row, (nv, c): those of all bodies and five features of its own.
-
-    All columns where contact forces are eliminated, which combines rows.
-    """
-    if not are_combined:
-        return unknowns.local
-    return np.tile(np.arange(len(unknowns)), (unknowns.model.nv, 1))
+    nearest: int = 0        # samples that are closer to a reversal do not count
 
 
 # --- near reversals
 
 def distances(v: Array, threshold: Array, joints: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Number of samples to the closest one in which some joint starts, stops or turns, (B,).
-
-    v is (B, nv); slower than ``threshold`` (nv,), a joint counts as at rest.
-    """
+    """Number of samples to the closest one in which a joint starts, stops or turns, (B,)."""
     count = len(v)
     distance = np.full(count, _FAR, np.int16)
     changes = np.zeros(count, bool)
@@ -111,12 +92,6 @@ def settled(distance: np.ndarray, squares: Array) -> int:
 
 # --- samples
 
-def fastest(samples: Samples) -> Array:
-    """The speed that each row exceeds in 1 % of the samples, from some of them."""
-    step = 1 + len(samples) // 20000
-    return np.quantile(np.abs(samples.v[::step]), 0.99, axis=0)
-
-
 def correlation_length(x: Array) -> float:
     """The sum of the correlations of a signal with itself at all lags, until they end."""
     if len(x) < 10 or not x.any():
@@ -128,10 +103,7 @@ def correlation_length(x: Array) -> float:
 
 
 def with_noise(model: Model, samples: Samples, sigma: Array) -> tuple[Samples, Samples]:
-    """Samples with noise added to their motion, as their filter leaves it, and with it subtracted.
-
-    ``sigma`` is as ``Samples.motion_noise``; the noise of each sample is independent.
-    """
+    """Samples with noise added to their motion, as the filter leaves it, and subtracted."""
     dq, dv, da = np.random.default_rng(0).standard_normal((3, len(samples), model.nv))
     # the second derivative of a stationary signal is correlated with it: E[q ddq] = -E[dq^2]
     product = sigma[0] * sigma[2]

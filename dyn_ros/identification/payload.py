@@ -16,9 +16,10 @@ from ..engine.model.inputs import one_each, require_model
 from ..engine.model.parameters import from_pseudo_inertia, pseudo_inertia
 from ..engine.spatial.inertia import Inertia
 from ..engine.spatial.value import require
-from .fit import decomposed, fit
+from .base_parameters import NUMBERS
+from .filtering import is_actuated
+from .physical import decomposed, fit
 from .samples import Samples
-from .unknowns import NUMBERS, is_actuated
 
 _PART = 4096
 _DENSITY = 1000.0       # kg/m3: of the sphere that stands for what the samples do not determine
@@ -132,9 +133,7 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
     if not (sigma > 0.0).all():
         raise ValueError(f"noise: expected positive numbers, got {sigma.min():g}; pass None to "
                          "estimate it")
-    H = np.einsum("bki,bkj,k->ij", W, W, sigma ** -2.0)
-    g = np.einsum("bki,bk,k->i", W, y, sigma ** -2.0)
-    value, inverse, known = _least_squares(H, g)
+    H, g, value, inverse, known = _least_squares(W, y, sigma)
     if not known[0]:
         raise ValueError(f"samples: they do not determine the mass of a payload on {frame!r}; "
                          "record poses in which gravity has other directions in this frame")
@@ -219,22 +218,23 @@ def _noise(W: Array, y: Array, count: Array) -> Array:
     """Standard deviation of the torques of each row, of which some equations count, (nv,)."""
     sigma = np.ones(y.shape[1])
     for _ in range(5):
-        H = np.einsum("bki,bkj,k->ij", W, W, sigma ** -2.0)
-        value, _, _ = _least_squares(H, np.einsum("bki,bk,k->i", W, y, sigma ** -2.0))
-        r = y - W @ value
+        r = y - W @ _least_squares(W, y, sigma)[2]
         free = max(1.0 - 10.0 / y.size, 0.1)
         sigma = np.maximum(np.sqrt((r ** 2).sum(axis=0) / count / free),
                            1e-9 + 1e-6 * np.abs(y).max())
     return sigma
 
 
-def _least_squares(H: Array, g: Array) -> tuple[Array, Array, np.ndarray]:
-    """Values, inverse of H, and which values the samples determine better than guesses."""
+def _least_squares(W: Array, y: Array, sigma: Array
+                   ) -> tuple[Array, Array, Array, Array, np.ndarray]:
+    """H, g, H^-1 g, H^-1, and which values the samples determine better than guesses."""
+    H = np.einsum("bki,bkj,k->ij", W, W, sigma ** -2.0)
+    g = np.einsum("bki,bk,k->i", W, y, sigma ** -2.0)
     F, d, known = decomposed(H, _TYPICAL, _SINGULAR)
     inverse = F * d @ F.T
     value = inverse @ g
     known &= np.sqrt(np.diag(inverse)) < _TYPICAL * max(abs(value[0]), _LIGHTEST)
-    return value, inverse, known
+    return H, g, value, inverse, known
 
 
 def _sphere(value: Array, known: np.ndarray) -> Array:

@@ -1,18 +1,27 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The parameters of a description, and those near it that explain a recording; all physical."""
+"""Physically consistent parameters that minimize a quadratic cost, near those of a description.
+
+The distance from the description is the Bregman divergence of the log-determinant of
+pseudo-inertias (Lee, Wensing and Park, Geometric robot dynamic identification: a convex programming
+approach, IEEE Transactions on Robotics 36, 2020). It is convex, and infinite where a body ceases to
+be physical, so that Newton's method finds the only minimum and every iterate is physical. Numbers
+that cannot be negative, such as friction, are treated alike, as matrices of one row.
+"""
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 
 from ..engine.kernel.types import Array
 from ..engine.model import Model
-from ..engine.model.parameters import from_pseudo_inertia, pseudo_inertia
-from .fit import Bodies, fit
-from .least_squares import assembled
-from .normal_equations import Equations
+from ..engine.model.parameters import from_pseudo_inertia, is_physical, pseudo_inertia
+from .base_parameters import FEATURES, BaseParameters, Unknowns
 from .samples import Samples
-from .unknowns import FEATURES, Unknowns
 
 _LIGHTEST = 1e-2        # of the mean mass: the reference for a body without mass
 _NO_ROBOT = 1e-3        # kg: a robot of less has no masses in its description
@@ -21,16 +30,179 @@ _THIN = 5e-4            # m: a body of less extent counts as flat
 _FLAT = 0.1             # of its length: the thickness of the reference for a flat body
 _SIZE = 0.05            # m: the extent of the reference for a body that has none
 _UNKNOWN = 0.02         # of a joint's median torque: friction, if the description specifies none
-_PRECISION = 1e-6       # of the RMS torque: less noise makes the cost too large for its rounding
 _WEIGHT = 1e-2          # of the divergence from a reference that the description does not specify
+_STEPS = 200
+_CONVERGED = 1e-10      # squared Newton decrement
+_NEAR = 0.1             # the same, on the way
+_NEIGHBOR = 100.0       # the same, of a start from which Newton's method converges
+_SINGULAR = 1e-15       # of the largest eigenvalue
+_CLOSE = 1e-4
+_SHORTEST = 1e-12
 
+
+def _basis() -> Array:
+    """An orthonormal basis of the symmetric 4x4 matrices, (10, 4, 4)."""
+    basis = np.zeros((10, 4, 4))
+    for k, (i, j) in enumerate(itertools.combinations_with_replacement(range(4), 2)):
+        basis[k, i, j] = basis[k, j, i] = 1.0 if i == j else 1.0 / np.sqrt(2.0)
+    return basis
+
+
+BASIS = _basis()
+
+
+class Bodies:
+    """Bodies as variables: pseudo-inertias P = L Q L', where L L' is that of the description.
+
+    The variables are the numbers of Q in an orthonormal basis, so that the second derivative of the
+    divergence at the description is the identity, whatever the sizes of the bodies.
+    """
+
+    def __init__(self, reference: Array) -> None:
+        factors = np.linalg.cholesky(pseudo_inertia(reference))
+        units = pseudo_inertia(np.eye(10)).reshape(10, 16)
+        scaled = factors[:, None] @ BASIS @ factors[:, None].swapaxes(-1, -2)
+        # columns: the parameters of each basis element
+        self.transforms = np.linalg.lstsq(units.T, scaled.reshape(-1, 16).T, rcond=None)[0].reshape(
+            10, len(reference), 10).swapaxes(0, 1)
+        self.start = np.tile(np.einsum("kii->k", BASIS), (len(reference), 1))
+
+    def divergence(self, z: Array) -> tuple[Array, Array, Array]:
+        """The divergence of each body (n,), infinite if it is not physical; gradient, Hessian."""
+        Q = np.einsum("nk,kij->nij", z, BASIS)
+        try:
+            L = np.linalg.cholesky(Q)
+        except np.linalg.LinAlgError:
+            return np.full(len(z), np.inf), z, z
+        half = np.linalg.inv(L)
+        inverse = half.swapaxes(1, 2) @ half
+        logarithm = 2.0 * np.log(np.einsum("nii->ni", L)).sum(axis=1)
+        value = np.trace(Q, axis1=1, axis2=2) - logarithm - 4.0
+        gradient = np.einsum("kii->k", BASIS) - np.einsum("nij,kij->nk", inverse, BASIS)
+        product = inverse[:, None] @ BASIS                  # (n, 10, 4, 4)
+        hessian = np.einsum("nkij,nlji->nkl", product, product)
+        return value, gradient, hessian
+
+
+def fit(H: Array, g: Array, reference: Array, positive: Array, strength: Array,
+        near: Array | None = None) -> Array:
+    """Minimize x.H.x / 2 - g.x + the sum of strength * divergence from the reference; all (p,).
+
+    ``positive`` is, in ascending order, 0 for the 10 numbers of each body, which must be physical
+    in the reference, 1 for numbers that remain positive, 2 for any numbers. ``strength`` is that of
+    the divergence of each body, in its first number, and of each positive number; and of the
+    squared distance of the others from zero, in units of the reference. The search starts at
+    parameters ``near`` the minimum. Bodies of the result are physical, with a margin for rounding.
+    """
+    n = int((positive == 0).sum()) // 10
+    bodies = Bodies(reference[:10 * n].reshape(n, 10))
+    one, free = positive == 1, positive == 2
+    of_body = strength[:10 * n:10]
+    # variables: Q of each body; multiples of the reference; free numbers in their own unit
+    T = np.zeros_like(H)
+    for i in range(n):
+        T[10 * i:10 * i + 10, 10 * i:10 * i + 10] = bodies.transforms[i]
+    T[np.flatnonzero(~(positive == 0)), np.flatnonzero(~(positive == 0))] = np.abs(
+        reference[10 * n:])
+    quadratic, linear = T.T @ H @ T, T.T @ g
+    quadratic = (quadratic + quadratic.T) / 2.0
+    F, d, _ = decomposed(quadratic, np.ones(len(linear)), _SINGULAR)
+    best = F @ (d * (F.T @ linear))                 # of the data alone: the smallest minimum
+    z = np.concatenate([bodies.start.ravel(), np.where(one, 1.0, 0.0)[10 * n:]])
+
+    def cost(z: Array, share: float) -> tuple[float, Array, Array]:
+        value, gradient, hessian = bodies.divergence(z[:10 * n].reshape(n, 10))
+        if not np.isfinite(value).all() or (z[one] <= 0.0).any():
+            return np.inf, z, z
+        slope, bend = np.zeros_like(z), np.zeros_like(H)
+        slope[:10 * n] = (of_body[:, None] * gradient).ravel()
+        for i in range(n):
+            bend[10 * i:10 * i + 10, 10 * i:10 * i + 10] = of_body[i] * hessian[i]
+        s = strength
+        slope[one] = s[one] * (1.0 - 1.0 / z[one])
+        slope[free] = s[free] * z[free]
+        diagonal = np.zeros_like(z)
+        diagonal[one], diagonal[free] = s[one] / z[one] ** 2, s[free]
+        bend[np.diag_indices_from(bend)] += diagonal
+        distance = (float(of_body @ value) + float((s[one] * (z[one] - np.log(z[one]) - 1.0)).sum())
+                    + 0.5 * float((s[free] * z[free] ** 2).sum()))
+        error = quadratic @ (z - best)
+        return (share * distance + 0.5 * float((z - best) @ error), share * slope + error,
+                share * bend + quadratic)
+
+    # from the description to the data: few steps from one share to the next
+    def decrement(z: Array) -> float:
+        value, slope, bend = cost(z, 1.0)
+        return float(slope @ _solve(bend, slope)) if np.isfinite(value) else np.inf
+
+    largest = max(1.0, decrement(z))
+    if near is not None:
+        start = np.linalg.solve(T, near).astype(np.float64)
+        if decrement(start) < _NEIGHBOR:
+            z, largest = start, 1.0
+    for share in np.geomspace(largest, 1.0, 2 + int(np.log10(largest))):
+        z = minimize(partial(cost, share=share), z, _CONVERGED if share == 1.0 else _NEAR * share)
+    x = T @ z
+    x[:10 * n] = _inside(x[:10 * n].reshape(n, 10), reference[:10 * n].reshape(n, 10)).ravel()
+    return x
+
+
+def decomposed(H: Array, scale: Array, singular: float) -> tuple[Array, Array, np.ndarray]:
+    """F and d with the inverse F d F' of scaled normal equations, and what these determine."""
+    eigenvalues, vectors = eigh(H * scale * scale[:, None])
+    kept = eigenvalues > singular * max(eigenvalues[-1], 1e-300)
+    inverse = np.where(kept, 1.0 / np.where(kept, eigenvalues, 1.0), 0.0)
+    return scale[:, None] * vectors, inverse, (np.abs(vectors[:, ~kept]) < 1e-6).all(axis=1)
+
+
+def _inside(bodies: Array, reference: Array) -> Array:
+    """Bodies at the boundary, moved by as much of the reference as is necessary."""
+    share = 1e-12
+    while not (inside := np.asarray(is_physical(bodies))).all():
+        bodies = np.where(inside[:, None], bodies, bodies + share * reference)
+        share *= 10.0
+    return bodies
+
+
+def minimize(cost: Callable[[Array], tuple[float, Array, Array]], z: Array,
+             tolerance: float) -> Array:
+    """Newton's method with backtracking, until its squared decrement is below the tolerance."""
+    value, gradient, hessian = cost(z)
+    for _ in range(_STEPS):
+        direction = -_solve(hessian, gradient)
+        decrease = -float(gradient @ direction)
+        if decrease < tolerance:
+            break
+        length = 1.0
+        moved = cost(z + direction)
+        # close to the minimum, the decrease of the cost is lost in its rounding errors
+        while decrease > _CLOSE and not moved[0] <= value - 1e-4 * length * decrease:
+            length *= 0.5
+            if length < _SHORTEST:
+                return z
+            moved = cost(z + length * direction)
+        if not np.isfinite(moved[0]):
+            return z
+        z = z + length * direction
+        value, gradient, hessian = moved
+    return z
+
+
+def _solve(hessian: Array, gradient: Array) -> Array:
+    """Newton's step; symmetric scaling first, since its entries differ by many orders."""
+    scale = 1.0 / np.sqrt(np.diag(hessian))
+    try:
+        factor = cho_factor(hessian * scale * scale[:, None])
+        return scale * cho_solve(factor, scale * gradient)
+    except LinAlgError:                     # positive definite but for rounding
+        return scale * np.linalg.lstsq(hessian * scale * scale[:, None], scale * gradient,
+                                       rcond=1e-14)[0]
+
+
+# --- the description
 
 def physical_bodies(model: Model) -> tuple[Array, list[int]]:
-    """The parameters of the bodies, (njoints, 10), and the joints whose body had to be changed.
-
-    A body of zero mass gets a small one. Mass within a plane or a line gets an extent, and negative
-    moments are replaced.
-    """
+    """The bodies (njoints, 10) with mass and extent, and the joints whose body was changed."""
     bodies = np.array(model.inertial_parameters)
     mean = bodies[:, 0].mean() if len(bodies) else 0.0
     lightest = _LIGHTEST * (mean if mean > _NO_ROBOT else 1.0)
@@ -65,14 +237,15 @@ class Reference:
     """What the estimate is regularized towards: ``values`` (p,) of the description, with weights.
 
     Where it specifies no friction or rotor inertia, a small part of the joint's measured torque.
-    ``changed`` are the joints whose body is not physical in the description.
+    ``described`` (p,) are the parameters as they are in the description, ``changed`` the joints
+    whose body is not physical there, ``typical`` (b,) what the base parameters typically are in a
+    robot like this.
     """
 
-    def __init__(self, unknowns: Unknowns, samples: Samples) -> None:
-        model = unknowns.model
+    def __init__(self, unknowns: Unknowns, base: BaseParameters, samples: Samples) -> None:
+        model, count = unknowns.model, unknowns.bodies
         bodies, changed = physical_bodies(model)
         self.changed = tuple(model.joint_names[i] for i in changed)
-        self._bodies = Bodies(bodies)
         of_bodies = np.ones((model.njoints, 10))
         of_bodies[changed] = _WEIGHT
         tau, v, a = (np.median(np.abs(x[::1 + len(x) // 100000]), axis=0) + 1e-9
@@ -85,37 +258,9 @@ class Reference:
         weights[:3][given > 0.0] = 1.0
         self.values = np.concatenate([bodies.ravel(), values.ravel()])
         self.weights = np.concatenate([of_bodies.ravel(), weights.ravel()])
-
-    def typical(self, unknowns: Unknowns, matrix: Array) -> Array:
-        """What combinations of parameters typically are in a robot like this, (b,)."""
-        count = unknowns.bodies // 10
-        spread = np.einsum("bnk,nkl->bnl", matrix[:, :unknowns.bodies].reshape(-1, count, 10),
-                           self._bodies.transforms).reshape(len(matrix), -1)
-        own = matrix[:, unknowns.bodies:] * self.values[unknowns.bodies:]
-        return np.sqrt((spread ** 2).sum(axis=1) + (own ** 2).sum(axis=1))
-
-
-def physical_parameters(unknowns: Unknowns, sums: Equations, noise: Array, shift: Array,
-                        reference: Reference, strength: float, near: Array | None) -> Array:
-    """The parameters that minimize the weighted residuals and the distance from the reference.
-
-    Their least squares are moved by ``shift`` (p,). The search starts near others, if they are
-    known.
-    """
-    H, g = assembled(unknowns, sums, np.maximum(noise, _least_noise(sums)))
-    g += H @ shift
-    kinds = np.repeat([1, 1, 1, 2, 1], unknowns.model.nv)        # an offset can have any sign
-    kind = np.concatenate([np.zeros(unknowns.bodies, int), kinds])
-    order = np.argsort(kind, kind="stable")
-    order = order[unknowns.active[order]]
-    parameters = np.zeros(len(unknowns))
-    parameters[order] = fit(H[np.ix_(order, order)], g[order], reference.values[order], kind[order],
-                            strength * reference.weights[order],
-                            None if near is None else near[order])
-    return parameters
-
-
-def _least_noise(sums: Equations) -> Array:
-    """The least noise of each row, (nv,); rows without torque have that of the largest."""
-    size = np.sqrt(sums.yy / np.maximum(sums.count, 1e-300))
-    return _PRECISION * np.where(size > 0.0, size, size.max(initial=0.0))
+        self.described = np.concatenate([np.ravel(model.inertial_parameters), given.ravel(),
+                                         np.zeros(2 * model.nv)])
+        spread = np.einsum("bnk,nkl->bnl", base.matrix[:, :count].reshape(-1, model.njoints, 10),
+                           Bodies(bodies).transforms).reshape(len(base), -1)
+        own = base.matrix[:, count:] * self.values[count:]
+        self.typical = np.sqrt((spread ** 2).sum(axis=1) + (own ** 2).sum(axis=1))

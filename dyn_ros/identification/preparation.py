@@ -14,15 +14,10 @@ from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model.inputs import as_array, coordinate, finite_array, require_model, require_valid
 from ..engine.model.model import Model
 from . import filtering
-from .filtering import Segment, Spectrum
-from .joint_signals import JointSlices, joint_slices, make_continuous, velocities, velocity_noise
+from .filtering import JointSlices, Segment, Spectrum, joint_slices, velocities
 
-GAP = 3.5
-"""Sampling periods without a sample that end a segment."""
-
-STATIONARY = 10.0
-"""Total weight of a stretch of samples at rest: that of so many samples in motion."""
-
+GAP = 3.5                       # sampling periods without a sample that end a segment
+_STATIONARY = 10.0              # weight of a stretch of samples at rest: that of so many in motion
 _SHORTEST = 10                  # samples that must remain of a segment
 _STUCK = 1e-3                   # rad, m: a joint that moves less is reported
 _AT_REST = 5.0                  # times the noise of a velocity
@@ -34,18 +29,20 @@ _FASTEST = 0.4                  # largest cutoff that can be chosen, relative to
 _CHUNK = 65536
 
 
-def prepare(model: Model, time: Array, raw: dict[str, Array | None],
-            in_contact: NDArray[np.bool_] | None, cutoff: float | None) -> dict[str, Any]:
-    """Turn a recording into the fields of ``Samples``, but for the names of the contacts.
+def prepare(model: Model, time: ArrayLike, raw: dict[str, Array | None], contacts: Sequence[str],
+            in_contact: ArrayLike | None, cutoff: float | None) -> dict[str, Any]:
+    """Turn a recording into the fields of ``Samples``; see ``Samples.from_arrays``.
 
-    ``raw`` has q, v, a, tau and f_ext, a row for each time stamp (B,) [s], or None if unknown; q
-    and tau are always known. The arrays are changed in place. See ``Samples.from_arrays``.
+    ``raw`` has q, v, a, tau and f_ext, a row for each time stamp, or None if unknown; q and tau are
+    always known. The arrays are changed in place.
     """
-    _check(model, time, raw, in_contact)
-    recording = _Preparation(model, time, raw, in_contact)
+    states = _known_contacts(model, contacts, in_contact)
+    stamps = _stamps_of(time)
+    _check(model, stamps, raw, states)
+    recording = _Preparation(model, stamps, raw, states)
     recording.drop_repeated()
     recording.split()
-    make_continuous(model, recording.arrays["q"])
+    filtering.make_continuous(model, recording.arrays["q"])
     v, a = recording.arrays["v"], recording.arrays["a"]
     repeats = np.zeros(0, bool)
     if v is None or a is None:
@@ -63,8 +60,8 @@ def prepare(model: Model, time: Array, raw: dict[str, Array | None],
     weight = _weights(kept["q"], v, recording.noise[1], segment)
     recording.report_repeats(repeats[weight[:len(repeats)] == 1.0])
     return {**kept, "v": v, "a": a, "weight": weight, "segment": segment,
-            "warnings": tuple(recording.warnings), "filter": recording.filter,
-            "cutoff": recording.cutoff, "motion_noise": recording.noise}
+            "contacts": tuple(contacts), "warnings": tuple(recording.warnings),
+            "filter": recording.filter, "cutoff": recording.cutoff, "motion_noise": recording.noise}
 
 
 # --- arguments
@@ -80,8 +77,7 @@ def copied_rows(model: Model, name: str, axes: tuple[str | int, ...], value: Arr
     return array.copy()
 
 
-def stamps_of(time: ArrayLike) -> Array:
-    """Time stamps, checked."""
+def _stamps_of(time: ArrayLike) -> Array:
     stamps = np.asarray(time)
     if stamps.ndim != 1 or len(stamps) < 2 or stamps.dtype.kind not in "fiu":
         raise ValueError("time: expected the stamps of at least 2 samples in s, shape (B,), got "
@@ -93,9 +89,9 @@ def stamps_of(time: ArrayLike) -> Array:
     return np.array(stamps, float)
 
 
-def known_contacts(model: Model, contacts: Sequence[str], in_contact: ArrayLike | None
-                    ) -> tuple[tuple[str, ...], NDArray[np.bool_] | None]:
-    """The frames in contact, and whether each of them is in each sample, checked."""
+def _known_contacts(model: Model, contacts: Sequence[str], in_contact: ArrayLike | None
+                    ) -> NDArray[np.bool_] | None:
+    """Whether each of the frames is in contact in each sample, checked."""
     if isinstance(contacts, str):
         raise ValueError(f"contacts: expected a sequence of names, got the string {contacts!r}")
     for name in contacts:
@@ -103,14 +99,14 @@ def known_contacts(model: Model, contacts: Sequence[str], in_contact: ArrayLike 
             raise ValueError(f"contacts: no frame named {name!r}; available: "
                              f"{', '.join(model.frame_names)}")
     if in_contact is None:
-        return tuple(contacts), None
+        return None
     state = np.asarray(in_contact)
     if state.ndim != 2 or state.shape[1] != len(contacts):
         raise ValueError(f"in_contact: expected shape (B, {len(contacts)}), for contacts "
                          f"{tuple(contacts)}, got {state.shape}")
     if not np.isin(state, (0, 1)).all():
         raise ValueError("in_contact: expected True and False, or 0 and 1")
-    return tuple(contacts), state.astype(bool)
+    return state.astype(bool)
 
 
 def _check(model: Model, time: Array, raw: dict[str, Array | None],
@@ -137,11 +133,7 @@ def _check(model: Model, time: Array, raw: dict[str, Array | None],
 
 
 class _Preparation:
-    """A recording during its preparation.
-
-    ``drop`` rows at both ends of each of its segments are not kept. ``noise`` (3, nv) are standard
-    deviations of positions, velocities and accelerations, as far as the filter leaves it.
-    """
+    """A recording during its preparation; ``noise`` is ``Samples.motion_noise``."""
 
     def __init__(self, model: Model, time: Array, raw: dict[str, Array | None],
                  in_contact: NDArray[np.bool_] | None) -> None:
@@ -150,11 +142,11 @@ class _Preparation:
         self.warnings: list[str] = []
         self.filter = "Not filtered: velocities and accelerations were given."
         self.noise = np.zeros((3, model.nv))
-        self.cutoff, self.drop, self.period = math.inf, 0, 0.0
+        self.cutoff, self.period = math.inf, 0.0
         self.segments: list[Segment] = []
+        self.drop = 0                   # rows at both ends of each segment that are not kept
 
     def drop_repeated(self) -> None:
-        """Drop samples with the time stamp of the sample before."""
         time = self.arrays["time"]
         new = np.concatenate([[True], np.diff(time) != 0.0])
         if new.all():
@@ -166,7 +158,6 @@ class _Preparation:
                        for name, array in self.arrays.items()}
 
     def split(self) -> None:
-        """Split at gaps and resets."""
         time = self.arrays["time"]
         if len(time) < 2:
             raise ValueError("time: all samples have the same time stamp")
@@ -224,10 +215,9 @@ class _Preparation:
                 self.noise[1 + n] = noise
                 continue
             for joint in joint_slices(self.model):
-                self.noise[n, joint.v] = velocity_noise(joint.kind, noise[joint.q])
+                self.noise[n, joint.v] = filtering.velocity_noise(joint.kind, noise[joint.q])
 
     def drop_short(self) -> None:
-        """Drop segments of which nothing would remain."""
         least = 2 * self.drop + _SHORTEST
         short = [segment for segment in self.segments if len(segment) < least]
         if len(short) == len(self.segments):
@@ -273,7 +263,6 @@ class _Preparation:
                 for one in zip(*columns)]
 
     def _report_frozen(self) -> None:
-        """Warn of joints that do not move."""
         for joint in joint_slices(self.model):
             q = self.arrays["q"][:, joint.q]
             if max(np.ptp(column) for column in q.T) < _STUCK:
@@ -290,7 +279,6 @@ class _Preparation:
         return same[self.rows()]
 
     def report_repeats(self, repeats: NDArray[np.bool_]) -> None:
-        """Warn of positions that are published more often than they are measured."""
         share = repeats.mean() if repeats.size else 0.0
         if share > _REPEATED:
             self.warnings.append(
@@ -299,7 +287,6 @@ class _Preparation:
                 "each measurement once")
 
     def report_limits(self, tau: Array) -> None:
-        """Warn of torques at their limits."""
         for k, name in enumerate(self.model.velocity_names):
             limit = self.model.effort_limit[k]
             if not 0.0 < limit < math.inf:
@@ -311,7 +298,6 @@ class _Preparation:
                     f"{len(tau)} samples; if it is saturated, the measured one is not the real one")
 
     def report_constant(self, q: Array, tau: Array) -> None:
-        """Warn of torques that never change although their joint moves."""
         for joint in joint_slices(self.model):
             k = joint.v.start
             if joint.v.stop - k > 1 or np.ptp(q[:, joint.q]) < _STUCK:
@@ -357,5 +343,5 @@ def _weights(q: Array, v: Array, noise: Array, segment: NDArray[np.int32]) -> Ar
     weight = np.ones(len(v))
     for stretch in filtering.divided(new[1:]):
         if rest[stretch.start]:
-            weight[slice(*stretch)] = min(1.0, STATIONARY / len(stretch))
+            weight[slice(*stretch)] = min(1.0, _STATIONARY / len(stretch))
     return weight

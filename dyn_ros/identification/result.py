@@ -66,9 +66,8 @@ class BaseEstimate:
     units : tuple of str, length b
         Of the values.
     matrix : (b, p) ndarray
-        The values are ``matrix @ parameters``, with all parameters of the estimation: 10 for each
-        joint's body, then armature, damping, friction and offset of each velocity, as
-        ``Identification.parameters`` contains them.
+        The values are ``matrix @ parameters``, with all parameters of the estimation, as in
+        ``BaseParameters``.
     before, after : (b,) ndarray
         Values of the description and of the identified model.
     estimate : (b,) ndarray
@@ -101,7 +100,6 @@ class BaseEstimate:
     excitation: tuple[str, ...]
 
     def __repr__(self) -> str:
-        """Return the number of base parameters."""
         return f"BaseEstimate({len(self.names)} base parameters)"
 
 
@@ -162,7 +160,6 @@ class Identification:
     seconds: float
 
     def __repr__(self) -> str:
-        """Return the number of joints, samples and base parameters."""
         return (f"Identification({self.model.name!r}, {len(self.joints)} joints, "
                 f"{self.size} samples, {len(self.base.names)} base parameters)")
 

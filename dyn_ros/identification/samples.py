@@ -16,7 +16,7 @@ from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model.inputs import require_model
 from ..engine.model.model import Model
 from . import columns, preparation
-from .joint_signals import joint_slices
+from .filtering import is_actuated
 
 
 class States(Protocol):
@@ -226,9 +226,7 @@ class Samples:
                for name, axes, value in (
                    ("q", ("nq",), q), ("v", ("nv",), v), ("a", ("nv",), a),
                    ("tau", ("nv",), tau), ("f_ext", ("njoints", 6), f_ext))}
-        known = preparation.known_contacts(model, contacts, in_contact)
-        stamps = preparation.stamps_of(time)
-        return cls(contacts=known[0], **preparation.prepare(model, stamps, raw, known[1], cutoff))
+        return cls(**preparation.prepare(model, time, raw, contacts, in_contact, cutoff))
 
     @classmethod
     def from_table(cls, model: Model, table: columns.Table, *, cutoff: float | None = None,
@@ -270,21 +268,19 @@ class Samples:
         """
         require_model(model)
         source = columns.Columns(table)
-        several = frozenset(model.velocity_names[k] for joint in joint_slices(model)
-                            if joint.v.stop - joint.v.start > 1
-                            for k in range(joint.v.start, joint.v.stop))
-        raw: dict[str, Array | None] = {
-            "q": source.signal("position", model.position_names), "a": None, "f_ext": None,
-            "v": source.signal("velocity", model.velocity_names) if velocity else None,
-            "tau": source.signal("effort", model.velocity_names, several)}
+        several = [name for name, single in zip(model.velocity_names, is_actuated(model))
+                   if not single]
+        position = source.signal("position", model.position_names)
+        rates = source.signal("velocity", model.velocity_names) if velocity else []
+        effort = source.signal("effort", model.velocity_names, several)
         frames = tuple(dict.fromkeys(source.owners("in_contact")))
-        state = source.signal("in_contact", frames) if frames else None
-        time = source.time()
-        source.load()
-        contacts, in_contact = preparation.known_contacts(model, frames, state)
-        prepared = preparation.prepare(model, preparation.stamps_of(time), raw, in_contact, cutoff)
+        q, v, tau, state, time = source.read(
+            position, rates, effort, source.signal("in_contact", frames), source.time())
+        raw = {"q": q, "v": v if velocity else None, "a": None, "tau": tau, "f_ext": None}
+        prepared = preparation.prepare(model, time[:, 0], raw, frames, state if frames else None,
+                                       cutoff)
         prepared["warnings"] = (*_ignored(model, source), *prepared["warnings"])
-        return cls(contacts=contacts, **prepared)
+        return cls(**prepared)
 
     @classmethod
     def from_recording(cls, model: Model, recording: States, *,
@@ -371,9 +367,3 @@ def _ignored(model: Model, source: columns.Columns) -> list[str]:
         if not any(owner == name or owner.endswith("/" + name) for name in known))
     return [f"ignored joints of the table that the robot does not have: {', '.join(others)}"
             ] if others else []
-
-
-def is_measured(samples: Samples) -> NDArray[np.bool_]:
-    """Whether each torque changes, (nv,): a sensor that does not work shows a constant."""
-    changes: NDArray[np.bool_] = np.ptp(samples.tau, axis=0) > 0.0
-    return changes

@@ -85,7 +85,6 @@ def pyarrow() -> Any:
 
 
 def open_table(path: str | PathLike[str]) -> Csv | Parquet:
-    """Open a file, by its suffix."""
     return Parquet(path) if file_suffix(path) == ".parquet" else Csv(path)
 
 
@@ -156,7 +155,6 @@ class Csv:
         return self._count
 
     def fill(self, names: Sequence[str], into: Sequence[Array]) -> None:
-        """Read whole columns."""
         lines, chosen, start = self._lines(), [self.names.index(name) for name in names], 0
         while chosen and start < len(self):
             rows = min(_ROWS, len(self) - start)

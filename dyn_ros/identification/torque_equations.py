@@ -16,16 +16,17 @@ from ..engine import algorithms
 from ..engine.algorithms import rnea
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
-from ..engine.model import ReferenceFrame
+from ..engine.model import Model, ReferenceFrame
 from . import normal_equations as ne
-from .samples import Samples, is_measured
-from .unknowns import FEATURES, Unknowns, in_columns, is_actuated
+from .base_parameters import FEATURES, Unknowns, in_columns
+from .filtering import is_actuated
+from .samples import Samples
 
 _DEPENDENT = 1e-12      # squared size of a combination of unit forces that counts as zero
 _LITTLE = 0.1           # of a row's noise: where less is left, the row says nothing
 _DENSE = 512           # of these, where all columns of all rows are computed
 _STRETCHES = 4          # of consecutive samples, for their correlation
-_SAMPLE = 20000         # residuals that are compared with their distance from reversals
+_SAMPLE = 20000         # residuals for their median, and for their distance from reversals
 _SPREAD = 0.7           # periods of the cutoff over which the filter spreads a jump
 _LEFT_OUT = 0.6         # of the samples, at most, are near reversals
 _CLIPPED = 30.0         # times the median: larger residuals count as that
@@ -37,19 +38,35 @@ _AT_REST = 0.01         # of a joint's largest speed; the sign of slower velocit
 Progress = Callable[[float, str], None]
 
 
+def conditions_of(model: Model, samples: Samples, stribeck: Array,
+                  contact_dimension: int) -> ne.Conditions:
+    """The conditions of a recording, before it is known how far reversals matter."""
+    actuated, v = is_actuated(model), samples.v[::1 + len(samples) // 20000]
+    fastest = np.quantile(np.abs(v), 0.99, axis=0)
+    # a sensor that does not work shows a constant
+    measured = (np.ptp(samples.tau, axis=0) > 0.0) | ~actuated
+    scale = np.ones(model.nv)
+    if samples.contacts:                # the RMS torques that the description has
+        some = samples.take(slice(None, None, 1 + len(samples) // 2000))
+        torque = rnea(model, Data(model), some.q, some.v, some.a)
+        scale = np.sqrt((torque ** 2).mean(axis=0)) + 1e-6
+    return ne.Conditions(stribeck, contact_dimension, np.where(actuated, _AT_REST * fastest, 0.0),
+                         measured, scale)
+
+
 class TorqueEquations:
     """Samples, and the equations that they contribute.
 
-    ``rows`` are the indices of the samples to use, ascending; ``stribeck`` (nv,) is the velocity at
-    which this friction has decreased to a third [rad/s, m/s]; contacts of dimension 3 transmit
-    forces, of 6 also moments. Conditions are those of the recording that the samples are from.
+    ``rows`` are the indices of the samples to use, ascending; the conditions are those of the
+    recording that the samples are from.
     """
 
     def __init__(self, unknowns: Unknowns, samples: Samples, rows: np.ndarray,
-                 stribeck: Array, threads: int, progress: Progress,
-                 contact_dimension: int, conditions: ne.Conditions | None = None) -> None:
-        self._unknowns, self._samples, self._rows = unknowns, samples, rows
-        self._stribeck, self._threads, self._progress = stribeck, threads, progress
+                 conditions: ne.Conditions, threads: int = 1,
+                 progress: Progress | None = None) -> None:
+        self.samples, self.rows, self.conditions = samples, rows, conditions
+        self._unknowns, self._threads = unknowns, threads
+        self._progress = progress or (lambda done, what: None)
         self._model = copy.copy(unknowns.model)
         self._model.armature = np.zeros(self._model.nv)
         # each estimate writes the numbers that the algorithms read; the links remain as they are
@@ -57,47 +74,22 @@ class TorqueEquations:
         self._data = Data(self._model)
         self._actuated = is_actuated(self._model)
         self._has_friction = bool(unknowns.active[unknowns.bodies + self._model.nv:].any())
-        self._dimension = contact_dimension
-        self.conditions = conditions or self._own_conditions()
-        self._distance = ne.distances(samples.v, self.conditions.threshold,
-                                   np.flatnonzero(self._actuated & self._has_friction))
+        self._distance = ne.distances(samples.v, conditions.threshold,
+                                      np.flatnonzero(self._actuated & self._has_friction))
         self._drop_near_reversals()
-        self._local = ne.columns(unknowns, bool(samples.contacts))
-
-    def _own_conditions(self) -> ne.Conditions:
-        """Those of the samples, before it is known how far reversals matter."""
-        threshold = np.where(self._actuated, _AT_REST * ne.fastest(self._samples), 0.0)
-        return ne.Conditions(threshold, is_measured(self._samples) | ~self._actuated, 0,
-                          self._torque_scale() if self._samples.contacts else np.ones(self.nv))
 
     def _drop_near_reversals(self) -> None:
-        weight = np.where(self._distance >= self.conditions.nearest, self._samples.weight, 0.0)
-        self._samples = dataclasses.replace(self._samples, weight=weight)
-
-    @property
-    def nv(self) -> int:
-        """Number of rows of a sample."""
-        return self._model.nv
-
-    @property
-    def indices(self) -> np.ndarray:
-        """Of the samples that are used."""
-        return self._rows
+        weight = np.where(self._distance >= self.conditions.nearest, self.samples.weight, 0.0)
+        self.samples = dataclasses.replace(self.samples, weight=weight)
 
     @property
     def size(self) -> int:
-        """Number of samples."""
-        return len(self._rows)
-
-    @property
-    def contacts(self) -> tuple[str, ...]:
-        """Names of the frames whose contact forces are eliminated."""
-        return self._samples.contacts
+        return len(self.rows)
 
     def of_all(self) -> TorqueEquations:
         """The same for all samples, but for those near reversals that are left out here."""
         equations = copy.copy(self)     # which shares the model
-        equations._rows = np.arange(len(self._samples), dtype=np.int32)
+        equations.rows = np.arange(len(self.samples), dtype=np.int32)
         return equations
 
     def features(self, samples: Samples) -> Array:
@@ -113,22 +105,19 @@ class TorqueEquations:
         v = samples.v
         direction = np.sign(v) * (np.abs(v) > self.conditions.threshold)
         decreasing = direction
-        if np.isfinite(self._stribeck).any():
-            decreasing = direction * np.exp(-(v / self._stribeck) ** 2)
+        if np.isfinite(self.conditions.stribeck).any():
+            decreasing = direction * np.exp(-(v / self.conditions.stribeck) ** 2)
         return samples.a, v, direction, 1.0, decreasing
 
     def weights(self, samples: Samples) -> Array:
-        """Weights of the rows of each sample, (B, nv).
-
-        If friction is estimated, a joint's row counts only while the joint moves: at rest, friction
-        balances any torque up to its breakaway torque.
-        """
+        """Weights of the rows of each sample, (B, nv)."""
         return samples.weight[:, None] * self._is_known(samples)
 
     def _is_known(self, samples: Samples) -> np.ndarray:
         """Whether each row's torque and its friction's direction are known, (B, nv) of bool."""
         if not self._has_friction:
             return np.broadcast_to(self.conditions.measured, samples.v.shape)
+        # at rest, friction balances any torque up to its breakaway torque
         moves = np.abs(samples.v) > self.conditions.threshold
         return (moves & self.conditions.measured) | ~self._actuated
 
@@ -136,7 +125,7 @@ class TorqueEquations:
         """Modelled torques, (B, nv)."""
         bodies = self._unknowns.bodies
         self._inertias[:] = parameters[:bodies].reshape(-1, 10)
-        own = parameters[bodies:].reshape(len(FEATURES), self.nv) * self._actuated
+        own = parameters[bodies:].reshape(len(FEATURES), self._model.nv) * self._actuated
         torques = rnea(self._model, self._data, samples.q, samples.v, samples.a, samples.f_ext,
                        threads=self._threads)
         for column, numbers in zip(self._columns(samples), own):
@@ -145,10 +134,7 @@ class TorqueEquations:
         return torques
 
     def residuals(self, samples: Samples, parameters: Array) -> tuple[Array, Array | float]:
-        """Measured minus modeled torques, and the part of the noise that is left in them.
-
-        What unknown contact forces can explain is eliminated, and with it some of the noise.
-        """
+        """Measured minus modeled torques, and the part of the noise that is left in them."""
         r = samples.tau - self.torques(samples, parameters)
         if not samples.contacts:
             return r, 1.0
@@ -159,18 +145,15 @@ class TorqueEquations:
 
     def sums(self, start: float, stop: float) -> ne.Equations:
         """The normal equations; progress goes from ``start`` to ``stop``."""
-        sums = ne.Equations.nothing(self._local)
+        sums = self._nothing()
         for done, samples in self._parts(_SUMMED):
-            sums.add(self._of(samples, self.weights(samples)))
+            sums = ne.add(sums, self._of(samples, self.weights(samples)))
             self._progress(start + done * (stop - start), "equations")
         return sums
 
     def excess(self, parameters: Array, limit: Array) -> tuple[ne.Equations, int, int]:
-        """What residuals above the limit of their row contribute too much.
-
-        Also returns their number, and that of all residuals that count.
-        """
-        sums, outliers, rows, first = ne.Equations.nothing(self._local), 0, 0, 0
+        """What residuals above the limit add too much, their number, and that of all."""
+        sums, outliers, rows, first = self._nothing(), 0, 0, 0
         indices: list[np.ndarray] = []
         excesses: list[Array] = []
         for _, samples in self._parts():
@@ -180,24 +163,26 @@ class TorqueEquations:
             weights *= 1.0 - np.minimum(1.0, limit * left / np.maximum(np.abs(r), 1e-300))
             outliers += int((weights > 0.0).sum())
             some = np.flatnonzero(weights.any(axis=1))
-            indices.append(self._rows[first + some])
+            indices.append(self.rows[first + some])
             excesses.append(weights[some])
             first += len(samples)
             if sum(map(len, indices)) > _SUMMED or first >= self.size:
-                sums.add(self._of(self._samples.take(np.concatenate(indices)),
-                                  np.concatenate(excesses)))
+                samples = self.samples.take(np.concatenate(indices))
+                sums = ne.add(sums, self._of(samples, np.concatenate(excesses)))
                 indices, excesses = [], []
         return sums, outliers, rows
 
-    def scores(self, parameters: Array, limit: Array, noise: Array, length: int) -> Array:
-        """Gradients of the cost, summed over blocks of ``length`` samples: (blocks, p)."""
-        scores = []
+    def scores(self, parameters: Array, limit: Array, noise: Array,
+               length: int) -> tuple[Array, np.ndarray]:
+        """Gradients of the cost, summed over blocks of ``length`` samples, (blocks, p); sizes."""
+        scores, sizes = [], []
         for done, samples in self._parts():
-            starts = np.arange(0, len(samples), length)    # as in block_sizes
+            starts = np.arange(0, len(samples), length)
             scores.append(np.hstack([np.add.reduceat(gradients, starts) for gradients in
                                      self._gradients(samples, parameters, limit, noise)]))
+            sizes.append(np.diff([*starts, len(samples)]))
             self._progress(0.75 + 0.25 * done, "intervals")
-        return np.concatenate(scores)
+        return np.concatenate(scores), np.concatenate(sizes)
 
     def _gradients(self, samples: Samples, parameters: Array, limit: Array,
                    noise: Array) -> tuple[Array, Array]:
@@ -220,39 +205,26 @@ class TorqueEquations:
 
         As much noise again is added to the motion of some samples, and subtracted from it.
         """
-        total, sigma = np.zeros(len(parameters)), self._samples.motion_noise
+        total, sigma = np.zeros(len(parameters)), self.samples.motion_noise
         if sigma is None or not sigma.any():
             return total
-        samples = self._samples.take(self._some(_NOISY))
+        samples = self.samples.take(self._some(_NOISY))
         for share, moved in zip((0.5, 0.5, -1.0),
                                 (*ne.with_noise(self._model, samples, sigma), samples)):
             total += share * np.concatenate([gradients.sum(axis=0) for gradients in
                                              self._gradients(moved, parameters, limit, noise)])
         return total * (self.size / len(samples))
 
-    def block_sizes(self, length: int) -> Array:
-        """Number of samples of each block of ``scores``."""
-        parts = [min(BLOCK, self.size - first) for first in range(0, self.size, BLOCK)]
-        return np.array([min(length, part - start) for part in parts
-                         for start in range(0, part, length)], float)
-
-    def some_residuals(self, parameters: Array, count: int) -> Array:
-        """Residuals of about ``count`` samples, (B, nv), before the elimination of contact forces.
-
-        NaN in rows without weight.
-        """
-        samples = self._samples.take(self._some(count))
+    def some_residuals(self, parameters: Array) -> Array:
+        """As large as if their noise were complete, (B, nv); NaN in rows without weight."""
+        samples = self.samples.take(self._some(_SAMPLE))
         r, left = self.residuals(samples, parameters)
         return np.where(self.weights(samples) > 0.0, r / left, np.nan)
 
     def comparison(self, rows: np.ndarray, parameters: Sequence[Array]) -> Iterator[list[Array]]:
-        """Measured torques of some samples, and the residuals of each set of parameters, in parts.
-
-        Residuals of rows without weight are NaN, such as those whose friction is unknown. Where
-        contact forces are eliminated, residuals are as large as if their noise were complete.
-        """
+        """Measured torques of some samples, and what sets of parameters leave, in parts."""
         for first in range(0, len(rows), BLOCK):
-            samples = self._samples.take(rows[first:first + BLOCK])
+            samples = self.samples.take(rows[first:first + BLOCK])
             known = self.weights(samples) > 0.0
             columns = [samples.tau]
             for one in parameters:
@@ -263,26 +235,29 @@ class TorqueEquations:
     def _parts(self, size: int = BLOCK) -> Iterator[tuple[float, Samples]]:
         """Some samples at a time, and the fraction that they complete."""
         for first in range(0, self.size, size):
-            samples = self._samples.take(self._rows[first:first + size])
+            samples = self.samples.take(self.rows[first:first + size])
             yield min(1.0, (first + size) / self.size), samples
 
     def _some(self, count: int) -> np.ndarray:
         """Indices of about this many samples."""
-        return self._rows[::1 + self.size // count]
+        return self.rows[::1 + self.size // count]
+
+    def _nothing(self) -> ne.Equations:
+        return ne.Equations.nothing(*self._unknowns.local.shape)
 
     def _of(self, samples: Samples, weights: Array) -> ne.Equations:
         if not len(samples):
-            return ne.Equations.nothing(self._local)
+            return self._nothing()
         if samples.contacts:
             return self._without_contact_forces(samples, weights)
         WW, Wy, yy = algorithms.normal_equations(
             self._model, self._data, samples.q, samples.v, samples.a, self._known(samples),
             self.features(samples), weights, threads=self._threads)
-        return ne.Equations(self._local, WW, Wy, yy, weights.sum(axis=0))
+        return ne.Equations(WW, Wy, yy, weights.sum(axis=0))
 
     def _without_contact_forces(self, samples: Samples, weights: Array) -> ne.Equations:
         """The equations multiplied by matrices that eliminate the contact forces."""
-        sums = ne.Equations.nothing(self._local)
+        sums = self._nothing()
         for first in range(0, len(samples), _DENSE):
             part, w = samples.take(slice(first, first + _DENSE)), weights[first:first + _DENSE]
             E = self._eliminations(part)
@@ -296,39 +271,21 @@ class TorqueEquations:
                 sums.WW[k] += rows.T @ rows
                 sums.Wy[k] += (root * y[:, k]) @ rows
                 sums.yy[k] += w[:, k] @ y[:, k] ** 2
-                sums.count[k] += w[:, k] @ E[:, k, k]
+                sums.weight[k] += w[:, k] @ E[:, k, k]
         return sums
 
     def _eliminations(self, samples: Samples) -> Array:
-        """Matrices E with E J' = 0 for the contacts of each sample, (B, nv, nv).
-
-        They also eliminate the unknown friction of joints at rest. They are orthogonal projections
-        of torques divided by their noise.
-        """
-        axes = ReferenceFrame.LOCAL_WORLD_ALIGNED
-        J = np.stack([algorithms.frame_jacobian(self._model, self._data, samples.q, frame, axes)
-                      for frame in samples.contacts], axis=1)[:, :, :self._dimension]
-        if samples.in_contact is not None:
-            J *= samples.in_contact[:, :, None, None]
+        """Those of contacts and of the unknown friction of joints at rest, (B, nv, nv)."""
         at_rest = np.eye(self._model.nv) * ~self._is_known(samples)[:, None]
-        scale = self.conditions.scale
-        A = np.concatenate([J.reshape(len(samples), -1, self._model.nv) / scale, at_rest], axis=1)
-        A /= np.maximum(np.linalg.norm(A, axis=2, keepdims=True), 1e-300)
-        squares, vectors = np.linalg.eigh(A.swapaxes(1, 2) @ A)
-        left = vectors * (squares < _DEPENDENT)[:, None]
-        return scale[:, None] * (left @ left.swapaxes(1, 2)) / scale
+        return eliminations(self._model, self._data, samples, self.conditions.contact_dimension,
+                            self.conditions.scale, at_rest)
 
     def leave_out_reversals(self, parameters: Array) -> bool:
         """Leave out samples near reversals if their residuals are larger than those of others.
 
-        Where the friction of a joint changes its sign, the accelerations of all joints jump. The
-        filter of the motion spreads the jump over some samples; how many is seen in the residuals.
-        Returns whether more samples are left out than before.
+        The filter of the motion spreads the jump of friction. Returns whether more are left out.
         """
-        rows = self._some(_SAMPLE)
-        samples, distance = self._samples.take(rows), self._distance[rows]
-        r, left = self.residuals(samples, parameters)
-        r = np.where(self.weights(samples) > 0.0, np.abs(r / left), np.nan)
+        r, distance = np.abs(self.some_residuals(parameters)), self._distance[self._some(_SAMPLE)]
         r = r[:, np.isfinite(r).any(axis=0)]
         counted = np.isfinite(r).any(axis=1)
         if counted.sum() < 10 * ne.FEWEST:
@@ -339,36 +296,22 @@ class TorqueEquations:
         nearest = ne.settled(distance, squares)
         if nearest == 0:
             return False
-        step = float(np.median(np.diff(self._samples.time[:1000])))
-        spread = min(_SPREAD / (step * self._samples.cutoff), np.quantile(distance, _LEFT_OUT))
+        step = float(np.median(np.diff(self.samples.time[:1000])))
+        spread = min(_SPREAD / (step * self.samples.cutoff), np.quantile(distance, _LEFT_OUT))
         nearest = max(nearest, int(spread))
-        before = np.count_nonzero(self._samples.weight)
+        before = np.count_nonzero(self.samples.weight)
         self.conditions = self.conditions._replace(nearest=max(nearest, self.conditions.nearest))
         self._drop_near_reversals()
-        return bool(np.count_nonzero(self._samples.weight) < before)
-
-    def scale_by(self, noise: Array) -> None:
-        """Eliminate contact forces by projections that are orthogonal for this noise."""
-        self.conditions = self.conditions._replace(scale=noise)
+        return bool(np.count_nonzero(self.samples.weight) < before)
 
     def correlations(self, parameters: Array) -> Array:
-        """Number of consecutive samples over which the residuals of each row are correlated.
-
-        That many samples say as much about the parameters as one whose noise is independent.
-        """
+        """Number of consecutive samples over which the residuals of each row are correlated."""
         sums, length = [], min(BLOCK, 1 << (self.size // _STRETCHES).bit_length() - 1)
         for first in np.linspace(0, self.size - length, _STRETCHES).astype(int):
-            samples = self._samples.take(self._rows[first:first + length])
+            samples = self.samples.take(self.rows[first:first + length])
             r = self.residuals(samples, parameters)[0] * (self.weights(samples) > 0.0)
             sums.append([ne.correlation_length(x) for x in r.T])
         return np.median(sums, axis=0)
-
-    def _torque_scale(self) -> Array:
-        """RMS torques of each row, as the description has them."""
-        some = self._samples.take(slice(None, None, 1 + len(self._samples) // 2000))
-        model = self._unknowns.model
-        torque = rnea(model, Data(model), some.q, some.v, some.a)
-        return np.sqrt((torque ** 2).mean(axis=0)) + 1e-6
 
     def _known(self, samples: Samples) -> Array:
         """Measured torque and that of external forces, tau + J' f, (B, nv)."""
@@ -383,3 +326,24 @@ class TorqueEquations:
 def _left(eliminations: Array) -> Array:
     """Standard deviation of each row's noise after the elimination, relative to that before."""
     return np.sqrt(np.maximum(np.einsum("bii->bi", eliminations), 1e-3))
+
+
+def eliminations(model: Model, data: Data, samples: Samples, contact_dimension: int, scale: Array,
+                 others: Array | None = None) -> Array:
+    """Matrices E with E J' = 0 for the contacts of each sample, (B, nv, nv).
+
+    They are orthogonal projections of torques divided by their noise, the scale (nv,). They also
+    eliminate other combinations of torques, (B, n, nv).
+    """
+    axes = ReferenceFrame.LOCAL_WORLD_ALIGNED
+    J = np.stack([algorithms.frame_jacobian(model, data, samples.q, frame, axes)
+                  for frame in samples.contacts], axis=1)[:, :, :contact_dimension]
+    if samples.in_contact is not None:
+        J *= samples.in_contact[:, :, None, None]
+    A = J.reshape(len(samples), -1, model.nv) / scale
+    if others is not None:
+        A = np.concatenate([A, others], axis=1)
+    A /= np.maximum(np.linalg.norm(A, axis=2, keepdims=True), 1e-300)
+    squares, vectors = np.linalg.eigh(A.swapaxes(1, 2) @ A)
+    left = vectors * (squares < _DEPENDENT)[:, None]
+    return scale[:, None] * (left @ left.swapaxes(1, 2)) / scale

@@ -10,7 +10,6 @@ many outliers that the first estimate matters.
 from __future__ import annotations
 
 import dataclasses
-import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,13 +23,11 @@ import numpy as np
 
 from ..engine.kernel.types import ArrayLike
 from ..engine.model import Model
-from ..identification import Identification, Samples
+from ..identification import Identification, Samples, parts
 from ..identification import identify as identify_samples
 from ..identification.columns import Columns
-from ..identification.identify import solution
-from ..identification.least_squares import Estimate, block_length, estimate, small_sample
-from ..identification.physical import physical_parameters
-from ..identification.solution import Solution, joint_results
+from ..identification.identify import Solution, solution
+from ..identification.normal_equations import add
 from ..states.joint_states import STALENESS
 from .formats import TABLES
 from .formats.sources import discover, open_source
@@ -41,13 +38,12 @@ from .run.jobs import Progress, Total, Workers, completed
 from .run.plan import Moment, Part
 from .run.workers import Call, Failure
 from .selection import Prepared, Request, Selection, prepare
-from .stage import Load, Stage, Sums, add
+
+Load = Callable[..., tuple[Samples, np.ndarray]]
 
 _FIRST = 16             # parts of which the first estimate is made, at most
 _CUTOFFS = 5            # of these, whose spectra decide the filter
 _WEIGHTINGS = 6         # passes over all parts, at most
-_PRECISION = 0.05       # of the standard deviation of an estimate
-
 _MOST = 1_000_000       # samples that are kept in memory
 _SIZE = 8e6             # of a part [bytes]
 _OVERLAP = 1.0          # s, of which the filter drops some
@@ -119,8 +115,8 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
         return identify_samples(model, samples, progress=progress, **options)
     _require_no_contacts(paths)
     with closing(open_workers(workers, scheduler)) as processes:
-        parts = _all_parts(processes, paths, request)
-        return identify_parts(model, parts, processes, cutoff=cutoff, progress=progress, **options)
+        calls = _all_parts(processes, paths, request)
+        return identify_parts(model, calls, processes, cutoff=cutoff, progress=progress, **options)
 
 
 def _states(paths: Sequence[Path], model: Model) -> float:
@@ -162,8 +158,8 @@ def _all_parts(workers: Workers, paths: Sequence[Path], request: Request) -> lis
 
 
 def load_part(cutoff: float | None, selection: Selection,
-              planned: Part) -> tuple[Samples, float, float]:
-    """Samples of a part and of what surrounds it; the times of its own first and last state."""
+              planned: Part) -> tuple[Samples, np.ndarray]:
+    """Samples of a part and of what surrounds it, and the rows of its own."""
     part = read_part(planned, selection)
     own = part.own.stamp
     if not len(own):
@@ -172,31 +168,38 @@ def load_part(cutoff: float | None, selection: Selection,
     known = np.isfinite(recording.effort).all(axis=1)
     start = int(recording.stamp[known][:1].sum())       # the time 0 of the samples
     samples = recording.to_samples(cutoff=cutoff)
-    return samples, 1e-9 * (int(own[0]) - start), 1e-9 * (int(own[-1]) - start)
+    return samples, rows_between(samples, *(1e-9 * (int(stamp) - start) for stamp in own[[0, -1]]))
 
 
-def identify_parts(model: Model, parts: Sequence[Call], workers: Workers, *,
+def rows_between(samples: Samples, first: float, last: float) -> np.ndarray:
+    """The samples from one time to another one [s]."""
+    return np.flatnonzero((samples.time >= first) & (samples.time <= last))
+
+
+def identify_parts(model: Model, calls: Sequence[Call], workers: Workers, *,
                    cutoff: float | None, progress: Progress, **options: Any) -> Identification:
     """Estimate the parameters of a robot from parts of recordings.
 
-    A part is a call in a worker, whose function gets the cutoff of the filter [Hz] before its
-    arguments. It returns the samples of the part and of what surrounds it, and the times of the
-    first and the last one that belong to it. The options are those of ``solution``. The samples of
-    the result are those of the first estimate.
+    A part is a call of a function such as ``load_part``, without its first argument, the cutoff of
+    the filter [Hz]. The options are those of ``solution``. The samples of the result are those of
+    the first estimate.
     """
     began = time.perf_counter()
-    some = evenly(len(parts), _FIRST)
-    cutoff = cutoff or _cutoff(parts, some, workers)
-    first = _first_solution(model, [parts[k] for k in some], workers, cutoff, progress, options)
-    stage = _stage(first, cutoff, len(parts) / len(some), options)
-    known = set(some)
+    some = evenly(len(calls), _FIRST)
+    cutoff = cutoff or _cutoff([calls[k] for k in some], workers)
+    first = _first_solution(model, [calls[k] for k in some], workers, cutoff, progress, options)
+    stage = parts.stage_after(first, len(calls) / len(some), options["motor_constants"])
     for n in range(_WEIGHTINGS):
-        total = _total(workers, stage, parts, known, _from(1.0 - 0.7 * 0.5 ** n, progress))
-        estimated = _estimate(first, total)
-        if not _depends(stage, estimated, total):
+        jobs = [_with(partial(_sums, stage, cutoff, k in some), call)
+                for k, call in enumerate(calls)]
+        total, failures = _total(workers, jobs, _from(1.0 - 0.7 * 0.5 ** n, progress))
+        fitted = parts.fit(first, total)
+        if not stage.decides(fitted, total):
             break
-        stage = dataclasses.replace(stage, estimate=estimated.parameters)
-    result = _final(first, stage, total, estimated, len(parts), time.perf_counter() - began)
+        stage = stage._replace(estimate=fitted.estimate.parameters)
+    warnings = [f"{failures.total()} of {len(calls)} parts of the recordings were not used, most "
+                f"of them because: {reason}" for reason, _ in failures.most_common(1)]
+    result = parts.identification(first, total, fitted, warnings, time.perf_counter() - began)
     progress(1.0, "done")
     return result
 
@@ -235,10 +238,10 @@ def _with(function: Callable[..., Any], part: Call) -> Call:
     return part._replace(function=function, arguments=(part.function, *part.arguments))
 
 
-def _cutoff(parts: Sequence[Call], some: Sequence[int], workers: Workers) -> float:
+def _cutoff(calls: Sequence[Call], workers: Workers) -> float:
     """The median of what the spectra of a few parts suggest."""
-    calls = [_with(_chosen_cutoff, parts[some[k]]) for k in evenly(len(some), _CUTOFFS)]
-    return float(np.median(_collected(workers, calls, lambda done, what: None)))
+    few = [_with(_chosen_cutoff, calls[k]) for k in evenly(len(calls), _CUTOFFS)]
+    return float(np.median(_collected(workers, few, lambda done, what: None)))
 
 
 def _chosen_cutoff(load: Load, *arguments: Any) -> float:
@@ -246,14 +249,22 @@ def _chosen_cutoff(load: Load, *arguments: Any) -> float:
 
 
 def _inside(cutoff: float, load: Load, *arguments: Any) -> Samples:
-    """The samples that belong to a part."""
-    samples, first, last = load(cutoff, *arguments)
-    return samples.take((samples.time >= first) & (samples.time <= last))
+    samples, rows = load(cutoff, *arguments)
+    return samples.take(rows)
 
 
-def _first_solution(model: Model, parts: Sequence[Call], workers: Workers, cutoff: float,
+def _sums(stage: parts.Stage, cutoff: float, is_known: bool, load: Load,
+          *arguments: Any) -> parts.Sums:
+    """What a part contributes; ``is_known``: the first estimate is made of it, too."""
+    samples, rows = load(cutoff, *arguments)
+    if not len(rows):
+        raise ValueError("the filter leaves no samples of it")
+    return stage.sums(samples, rows, is_known)
+
+
+def _first_solution(model: Model, calls: Sequence[Call], workers: Workers, cutoff: float,
                     progress: Progress, options: dict[str, Any]) -> Solution:
-    samples = _collected(workers, [_with(partial(_inside, cutoff), part) for part in parts],
+    samples = _collected(workers, [_with(partial(_inside, cutoff), call) for call in calls],
                          lambda done, what: progress(0.1 * done, what))
     filled = [block for block in samples if len(block)]
     if not filled:
@@ -265,26 +276,9 @@ def _first_solution(model: Model, parts: Sequence[Call], workers: Workers, cutof
                     **options)
 
 
-def _stage(first: Solution, cutoff: float, share: float, options: dict[str, Any]) -> Stage:
-    """What the first estimate decides; all samples are ``share`` times those that it knows."""
-    problem, fitted, nv = first.problem, first.fitted, first.problem.unknowns.model.nv
-    constants = options["motor_constants"]
-    huber = problem.huber or math.inf
-    return Stage(
-        model=problem.unknowns.model, chosen=first.chosen, velocity=first.velocity,
-        constants=np.ones(nv) * (1.0 if constants is None else constants),
-        contact_dimension=first.contact_dimension,
-        has_contacts=bool(first.samples.contacts), cutoff=cutoff,
-        conditions=first.equations.conditions, independent=problem.base.independent,
-        estimate=fitted.estimate.parameters,
-        limit=huber * fitted.estimate.noise / np.sqrt(fitted.correlations),
-        noise=fitted.estimate.noise, huber=huber, models=(first.described, fitted.parameters),
-        length=block_length(problem.base, int(share * len(first.samples)), fitted.correlations))
-
-
-def _total(workers: Workers, stage: Stage, parts: Sequence[Call], known: set[int],
-           progress: Progress) -> Sums:
-    calls = [_with(partial(stage.sums, n in known), part) for n, part in enumerate(parts)]
+def _total(workers: Workers, calls: Sequence[Call], progress: Progress
+           ) -> tuple[parts.Sums, Counter[str]]:
+    """The sums of all parts, and why others, such as too short ones, contribute nothing."""
     total, failures = Total(workers, add), Counter[str]()
     for number, held, failure in _of_each(workers, calls, progress, "equations"):
         total.put(number, [held] if failure is None else [])
@@ -293,51 +287,9 @@ def _total(workers: Workers, stage: Stage, parts: Sequence[Call], known: set[int
     combined = total.finish()
     if not combined:
         raise ValueError(f"recordings: no part can be used: {failures.most_common(1)[0][0]}")
-    sums: Sums = workers.value(combined[0])
-    return sums._replace(left_out=sums.left_out + failures)
+    return workers.value(combined[0]), failures
 
 
 def _from(start: float, progress: Progress) -> Progress:
     """Progress of which half of what is left belongs to this pass; another one may follow."""
     return lambda done, what: progress(start + 0.5 * (1.0 - start) * done, what)
-
-
-def _estimate(first: Solution, total: Sums) -> Estimate:
-    problem, before = first.problem, first.fitted
-    noise = problem.noise if problem.huber is None else before.estimate.noise
-    estimated = estimate(problem.unknowns, problem.base, problem.scale, total.equations, noise,
-                     before.correlations)
-    return estimated.moved(problem.base, before.shift)
-
-
-def _depends(stage: Stage, estimated: Estimate, total: Sums) -> bool:
-    """Whether the estimate depends on the one that decided which residuals are outliers.
-
-    An error of that one appears in the next one times the fraction of outliers.
-    """
-    deviation = np.sqrt(np.maximum(np.diag(estimated.inverse), 1e-300))
-    change = np.abs(estimated.parameters - stage.estimate)[stage.independent] / deviation
-    return bool(total.outliers * change.max(initial=0.0) > _PRECISION * max(total.rows, 1))
-
-
-def _final(first: Solution, stage: Stage, total: Sums, estimated: Estimate, count: int,
-           seconds: float) -> Identification:
-    """The result, from the sums of all parts."""
-    problem, before = first.problem, first.fitted
-    parameters = physical_parameters(problem.unknowns, total.equations, estimated.noise,
-                                     before.shift, problem.reference, problem.regularization,
-                                     before.parameters)
-    fitted = before._replace(estimate=estimated, parameters=parameters,
-                             outliers=total.outliers / max(total.rows, 1))
-    joints = first.joints
-    if total.squares.counts[0].any():
-        joints = joint_results(stage.model, total.squares,
-                               np.array([joint.noise for joint in joints]))
-    warnings = list(first.warnings)
-    if left_out := sum(total.left_out.values()):
-        warnings.append(f"{left_out} of {count} parts of the recordings were not used, most of "
-                        f"them because: {total.left_out.most_common(1)[0][0]}")
-    spread = (estimated.inverse @ total.scatter.centered() @ estimated.inverse
-              * small_sample(int(total.scatter.blocks), len(problem.base), stage.model.nv))
-    return first._replace(fitted=fitted, joints=joints, warnings=tuple(warnings)).identification(
-        spread, int(total.scatter.blocks), total.size, seconds)

@@ -13,7 +13,7 @@ from identification.recordings import perturbed, record, standing, waves
 import dyn_ros
 import peer
 from dyn_ros.identification import identify
-from dyn_ros.identification.report import curves, figures, summary, write_report
+from dyn_ros.identification.report import figures, summary, write_report
 from dyn_ros.identification.report import page as pages
 
 pytest.importorskip("plotly", reason="no plotly: run `make test`")
@@ -68,7 +68,7 @@ def test_page_is_complete_and_needs_no_network(result, page):
     assert "http:" not in text and "https:" not in text
     sources = re.findall(r'(?:src|href)="([^"]*)"', text)
     assert sources and all(each.startswith(("#", "data:")) for each in sources)
-    for name in (*result.model.joint_names, *curves.body_links(result.model)):
+    for name in (*result.model.joint_names, *figures.body_links(result.model)):
         assert name in text
     assert len(re.findall(r'class="plot', text)) - text.count('class="plots') == 2 * 3 + 2
     assert text.count("<svg") == len(result.base.names)
@@ -115,23 +115,23 @@ def test_peaks_remain():
     rng = np.random.default_rng(0)
     x, y = np.arange(100_003.0), rng.normal(size=100_003)
     y[[5, 71_234]] = 50.0, -60.0
-    few_x, few_y = curves.peaks(x, y, 4000)
+    few_x, few_y = figures.peaks(x, y, 4000)
     assert len(few_x) <= 4000 and (np.diff(few_x) > 0.0).all()
     assert {5.0, 71_234.0} <= set(few_x)
     np.testing.assert_array_equal(few_y, y[few_x.astype(int)])
-    np.testing.assert_array_equal(curves.peaks(x[:100], y[:100], 4000), (x[:100], y[:100]))
+    np.testing.assert_array_equal(figures.peaks(x[:100], y[:100], 4000), (x[:100], y[:100]))
 
 
 def test_curves_are_interrupted_between_stretches(result):
     samples = result.validation
-    stretches = curves.stretches_of(samples)
+    stretches = figures.stretches_of(samples)
     assert sum(each.stop - each.start for each in stretches) == len(samples)
     assert len(stretches) > 1
-    time = curves.joined_time(samples, stretches)
+    time = figures.joined_time(samples, stretches)
     assert (np.diff(time) > 0.0).all()
-    x, y = curves.curve(time, samples.tau[:, 0], stretches, 4000)
+    x, y = figures.curve(time, samples.tau[:, 0], stretches, 4000)
     assert np.isnan(y).sum() == len(stretches) and len(x) == len(y)
-    assert curves.stretches_of(samples.take(slice(0, 0))) == []
+    assert figures.stretches_of(samples.take(slice(0, 0))) == []
 
 
 def test_curves_are_the_torques(result):
@@ -159,7 +159,7 @@ def test_predictions_include_unknown_contact_forces(standing_result, tmp_path):
     samples = result.validation
     assert samples.contacts and samples.in_contact.any()
     exact = dataclasses.replace(result, identified=true, offset=np.zeros(true.nv))
-    before, after = curves.predicted(exact, samples)
+    before, after = figures.predicted(exact, samples)
     errors = [np.sqrt(np.mean((samples.tau - torque)[:, 6:] ** 2)) for torque in (before, after)]
     assert errors[1] < 0.3 * errors[0]
     write_report(result, tmp_path / "report.html")
@@ -174,17 +174,17 @@ def test_contact_torques_are_those_of_forces_at_the_contacts(standing_result):
         dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED)[:, :3] for frame in samples.contacts], axis=1)
     forces = np.random.default_rng(0).normal(size=J.shape[:3]) * samples.in_contact[:, :, None]
     torque = np.einsum("bcij,bci->bj", J, forces)
-    np.testing.assert_allclose(curves.contact_torques(result, samples, torque), torque,
+    np.testing.assert_allclose(figures.contact_torques(result, samples, torque), torque,
                                atol=1e-9 * np.abs(torque).max())
     still = samples.take(~samples.in_contact.any(axis=1))
     if len(still):
-        assert not curves.contact_torques(result, still, np.ones(still.tau.shape)).any()
+        assert not figures.contact_torques(result, still, np.ones(still.tau.shape)).any()
 
 
 def test_of_long_recordings_the_beginning_of_each_block_is_shown(result, monkeypatch):
-    assert len(curves.shown(result)) == len(result.validation)
-    monkeypatch.setattr(curves, "_SAMPLES", 20 * len(result.held_out))
-    samples = curves.shown(result)
+    assert len(figures.shown(result)) == len(result.validation)
+    monkeypatch.setattr(figures, "_SAMPLES", 20 * len(result.held_out))
+    samples = figures.shown(result)
     assert len(samples) == 20 * len(result.held_out)
     assert set(samples.time) <= set(result.validation.time)
 
@@ -192,7 +192,7 @@ def test_of_long_recordings_the_beginning_of_each_block_is_shown(result, monkeyp
 def test_friction_is_that_of_the_torques(result):
     """With the inverse dynamics it is what the identified model predicts."""
     samples, k = result.validation, 1
-    friction = curves.friction_torque(result, k, samples.v[:, k], np.sign(samples.v[:, k]))
+    friction = figures.friction_torque(result, k, samples.v[:, k], np.sign(samples.v[:, k]))
     model = result.identified
     rigid = dyn_ros.rnea(model, dyn_ros.Data(model), samples.q, samples.v, samples.a)
     np.testing.assert_allclose(rigid[:, k] + friction, result.torque(samples)[:, k], rtol=1e-12,

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from dyn_ros.identification import Samples
+from dyn_ros.logs.identification import rows_between
 
 
 def save(folder, **arrays):
@@ -19,4 +20,4 @@ def load(cutoff, folder, model, start, stop, around):
                     for name in ("time", "q", "tau"))
     rows = slice(max(start - around, 0), stop + around)
     samples = Samples.from_arrays(model, time[rows], q[rows], tau[rows], cutoff=cutoff)
-    return samples, time[start], time[min(stop, len(time)) - 1]
+    return samples, rows_between(samples, time[start], time[min(stop, len(time)) - 1])

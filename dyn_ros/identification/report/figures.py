@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of a report, with plotly."""
+"""The figures of a report, with plotly: held-out torques, friction and bodies."""
 from __future__ import annotations
 
 import html
@@ -13,12 +13,19 @@ import numpy as np
 from ...engine.algorithms import frame_placements, rnea
 from ...engine.call.data import Data
 from ...engine.kernel.types import Array
+from ...engine.model import Model
+from ...engine.model.parameters import pseudo_inertia
+from ..filtering import is_actuated, segments_of
+from ..preparation import GAP
 from ..result import Identification
-from . import curves
+from ..samples import Samples
+from ..torque_equations import eliminations
 
 MEASURED, BEFORE, AFTER = "#aeb4bd", "#d08a35", "#2a6db0"
 _GRID, _LINE, _TEXT, _QUIET = "#e8eaed", "#c9ccd1", "#3c4043", "#8a8f98"
 
+_SAMPLES = 200_000              # of the held-out ones that are shown
+_CHUNK = 8192                   # samples
 _POINTS = 4000                  # of a curve at most
 _ALL_POINTS = 240_000           # of all curves of the torques
 _DOTS = 400                     # of a joint's friction
@@ -49,7 +56,85 @@ def content(figure: Any) -> str:
     return text.replace("<", "\\u003c")
 
 
-# --- figures
+# --- torques
+
+def shown(result: Identification) -> Samples:
+    """The held-out samples, or the beginning of each block if they are many."""
+    most = max(2, _SAMPLES // max(len(result.held_out), 1))
+    rows = [np.arange(block.start, min(block.stop, block.start + most))
+            for block in result.held_out]
+    return result.samples.take(np.concatenate([np.arange(0), *rows]))
+
+
+def stretches_of(samples: Samples) -> list[slice]:
+    if len(samples) == 0:
+        return []
+    return [slice(*stretch) for stretch in segments_of(samples.time, GAP)[0]]
+
+
+def joined_time(samples: Samples, stretches: list[slice]) -> Array:
+    """Time that passed in the stretches before each sample, with small pauses between them [s]."""
+    time = np.empty(len(samples))
+    total = sum(samples.time[stretch.stop - 1] - samples.time[stretch.start]
+                for stretch in stretches)
+    now, pause = 0.0, 0.004 * total
+    for stretch in stretches:
+        time[stretch] = now + samples.time[stretch] - samples.time[stretch.start]
+        now = time[stretch.stop - 1] + pause
+    return time
+
+
+def peaks(x: Array, y: Array, most: int) -> tuple[Array, Array]:
+    """At most so many points of a curve: the lowest and the highest one of each interval."""
+    count = len(x)
+    if count <= most or most < 4:
+        return x, y
+    edges = np.linspace(0, count, most // 2 + 1).astype(int)[:-1]
+    width = np.diff([*edges, count]).max()
+    index = np.minimum(edges[:, None] + np.arange(width), count - 1)
+    inside = index < np.append(edges[1:], count)[:, None]
+    low = np.where(inside, y[index], np.inf).argmin(1)
+    high = np.where(inside, y[index], -np.inf).argmax(1)
+    rows = np.arange(len(edges))
+    chosen = np.unique(np.concatenate([index[rows, low], index[rows, high]]))
+    return x[chosen], y[chosen]
+
+
+def curve(time: Array, y: Array, stretches: list[slice], most: int) -> tuple[Array, Array]:
+    """The points of a curve that is interrupted between stretches."""
+    share = most / max(len(time), 1)
+    xs: list[Array] = []
+    ys: list[Array] = []
+    pause = np.array([np.nan])
+    for stretch in stretches:
+        count = int(share * (stretch.stop - stretch.start))
+        x, part = peaks(time[stretch], y[stretch], max(4, count))
+        xs += [x, pause]
+        ys += [part, pause]
+    return (np.concatenate(xs).astype(np.float32), np.concatenate(ys).astype(np.float32))
+
+
+def predicted(result: Identification, samples: Samples) -> tuple[Array, Array]:
+    """Torques before and after, with those of unknown contact forces, (B, nv) each."""
+    before, after = result.described_torque(samples), result.torque(samples)
+    return (before + contact_torques(result, samples, samples.tau - before),
+            after + contact_torques(result, samples, samples.tau - after))
+
+
+def contact_torques(result: Identification, samples: Samples, residual: Array) -> Array:
+    """The part of a residual that contact forces explain, by weighted least squares."""
+    explained = np.zeros_like(residual)
+    if not samples.contacts:
+        return explained
+    noise = np.array([joint.noise for joint in result.joints])
+    noise = np.where(noise > 0.0, noise, 1.0)
+    data = Data(result.model)
+    for start in range(0, len(samples), _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        E = eliminations(result.model, data, samples.take(rows), result.contact_dimension, noise)
+        explained[rows] = residual[rows] - np.einsum("bij,bj->bi", E, residual[rows])
+    return explained
+
 
 def _layout(figure: Any, height: int, **options: Any) -> Any:
     options = {"margin": dict(l=56, r=12, t=48, b=40), **options}
@@ -74,12 +159,12 @@ def _top_legend(height: int) -> dict[str, Any]:
 def torques(result: Identification) -> Iterator[Any]:
     """Of each joint, measured and predicted torque over time, and histograms of the difference."""
     graph, subplots = plotly()
-    samples = curves.shown(result)
-    stretches = curves.stretches_of(samples)
+    samples = shown(result)
+    stretches = stretches_of(samples)
     if not stretches:
         return
-    before, after = curves.predicted(result, samples)
-    time = curves.joined_time(samples, stretches)
+    before, after = predicted(result, samples)
+    time = joined_time(samples, stretches)
     most = min(_POINTS, max(300, _ALL_POINTS // (3 * len(result.joints))))
     for k, joint in enumerate(result.joints):
         figure = subplots.make_subplots(
@@ -89,7 +174,7 @@ def torques(result: Identification) -> Iterator[Any]:
         for name, y, color, width in (
                 ("measured", samples.tau, MEASURED, 4.0), ("before", before, BEFORE, 1.3),
                 ("after", after, AFTER, 1.3)):
-            xs, ys = curves.curve(time, y[:, k], stretches, most)
+            xs, ys = curve(time, y[:, k], stretches, most)
             figure.add_trace(graph.Scatter(
                 x=xs, y=ys, name=name, mode="lines", line=dict(color=color, width=width),
                 hovertemplate="%{y:.4g} at %{x:.2f} s"), 1, 1)
@@ -143,18 +228,30 @@ def errors(result: Identification) -> Any:
     return figure
 
 
+# --- friction
+
+def loss(model: Model, k: int, v: Array, sign: Array) -> Array:
+    """Damping and Coulomb friction of a velocity."""
+    return model.damping[k] * v + model.friction[k] * sign
+
+
+def friction_torque(result: Identification, k: int, v: Array, sign: Array) -> Array:
+    return (loss(result.identified, k, v, sign) + result.offset[k]
+            + result.stribeck[k] * sign * np.exp(-(v / result.stribeck_velocity[k]) ** 2))
+
+
 def friction(result: Identification) -> Iterator[Any]:
     """Of each joint, torque less inverse dynamics over velocity, with the models of friction."""
     graph, _ = plotly()
-    model, samples = result.identified, curves.shown(result)
+    model, samples = result.identified, shown(result)
     if len(samples) == 0:
         return
     fastest = np.abs(samples.v).max(axis=0)
     samples = samples.take(np.linspace(0, len(samples) - 1, min(_DOTS, len(samples))).astype(int))
     rigid = rnea(model, Data(model), samples.q, samples.v, samples.a, samples.f_ext)
     left = samples.tau - rigid
-    left -= curves.contact_torques(result, samples, samples.tau - result.torque(samples))
-    for k in curves.single(model):
+    left -= contact_torques(result, samples, samples.tau - result.torque(samples))
+    for k in np.flatnonzero(is_actuated(model)).tolist():
         joint = result.joints[k]
         figure = graph.Figure(graph.Scatter(
             x=samples.v[:, k].astype(np.float32), y=left[:, k].astype(np.float32),
@@ -163,8 +260,8 @@ def friction(result: Identification) -> Iterator[Any]:
         rising = np.linspace(0.0, fastest[k], 60)
         v = np.concatenate([-rising[::-1], [0.0], rising])
         sign = np.repeat([-1.0, 0.0, 1.0], [60, 1, 60])
-        for name, y, color in (("before", curves.loss(result.model, k, v, sign), BEFORE),
-                               ("after", curves.friction_torque(result, k, v, sign), AFTER)):
+        for name, y, color in (("before", loss(result.model, k, v, sign), BEFORE),
+                               ("after", friction_torque(result, k, v, sign), AFTER)):
             figure.add_trace(graph.Scatter(
                 x=v.astype(np.float32), y=y.astype(np.float32), mode="lines", name=name,
                 line=dict(color=color, width=2), hovertemplate="%{y:.4g} at %{x:.3g}"))
@@ -177,18 +274,36 @@ def friction(result: Identification) -> Iterator[Any]:
 
 # --- bodies
 
-def _sphere() -> tuple[Array, Array]:
+def central(parameters: Array) -> tuple[float, Array, Array, Array]:
+    """Mass, center of mass, second moments of the mass about it per mass, and their axes.
+
+    The moments, (3,) [m2], are ascending, and zero if they are negative.
+    """
+    P = pseudo_inertia(parameters)
+    if not P[3, 3] > 0.0:
+        return float(P[3, 3]), np.full(3, np.nan), np.full(3, np.nan), np.eye(3)
+    com = P[:3, 3] / P[3, 3]
+    moments, axes = np.linalg.eigh(P[:3, :3] / P[3, 3] - np.outer(com, com))
+    return float(P[3, 3]), com, np.maximum(moments, 0.0), axes
+
+
+def body_links(model: Model) -> list[str]:
+    """The link that each joint connects."""
+    frames = model.tree.frames
+    return [next(frame.name for frame in frames if frame.kind == "body" and frame.parent == joint)
+            for joint in range(model.njoints)]
+
+
+def _sphere() -> tuple[Array, np.ndarray]:
     """Points and triangles of the unit sphere."""
-    latitude = np.linspace(0.0, np.pi, _LATITUDES)
-    longitude = np.linspace(0.0, 2.0 * np.pi, _LONGITUDES, endpoint=False)
-    points = np.array([[np.sin(a) * np.cos(b), np.sin(a) * np.sin(b), np.cos(a)]
-                       for a in latitude for b in longitude])
-    triangles = []
-    for i in range(_LATITUDES - 1):
-        for j in range(_LONGITUDES):
-            a, b = _LONGITUDES * i + j, _LONGITUDES * i + (j + 1) % _LONGITUDES
-            triangles += [(a, b, a + _LONGITUDES), (b, b + _LONGITUDES, a + _LONGITUDES)]
-    return points, np.array(triangles)
+    latitude, longitude = np.meshgrid(
+        np.linspace(0.0, np.pi, _LATITUDES),
+        np.linspace(0.0, 2.0 * np.pi, _LONGITUDES, endpoint=False), indexing="ij")
+    points = np.stack([np.sin(latitude) * np.cos(longitude), np.sin(latitude) * np.sin(longitude),
+                       np.cos(latitude)], axis=-1).reshape(-1, 3)
+    a = np.arange(len(points) - _LONGITUDES).reshape(-1, _LONGITUDES)
+    b, c, d = np.roll(a, -1, axis=1), a + _LONGITUDES, np.roll(a, -1, axis=1) + _LONGITUDES
+    return points, np.stack([a, b, c, b, d, c], axis=-1).reshape(-1, 3)
 
 
 def bodies(result: Identification) -> Any:
@@ -211,59 +326,40 @@ def bodies(result: Identification) -> Any:
         figure.add_trace(graph.Scatter3d(
             x=x, y=y, z=z, mode="lines+markers", line=dict(color=_TEXT, width=4),
             marker=dict(color=_TEXT, size=3), name="frames", hoverinfo="skip"))
-    links = curves.body_links(model)
-    for joint, (old, new) in enumerate(zip(model.inertial_parameters,
-                                           result.identified.inertial_parameters)):
-        _add_outline(graph, figure, places[joint], old, links[joint])
-        _add_ellipsoid(graph, figure, places[joint], new, links[joint])
+    points, triangles = _sphere()
+    i, j, k = triangles.T.astype(np.int16)
+    outline = graph.Scatter3d(mode="lines", line=dict(color=BEFORE, width=3))
+    solid = graph.Mesh3d(
+        i=i, j=j, k=k, color=AFTER, opacity=0.35, flatshading=False,
+        lighting=dict(ambient=0.75, diffuse=0.4, specular=0.05, roughness=0.9))
+    shapes = (("before", model, outline, _circles()), ("after", result.identified, solid, points))
+    for joint, link in enumerate(body_links(model)):
+        for name, robot, trace, surface in shapes:
+            parameters = robot.inertial_parameters[joint]
+            if parameters[0] > 0.0:
+                x, y, z = _ellipsoid(places[joint], parameters, surface).T
+                figure.add_trace(trace.update(
+                    x=x, y=y, z=z, name=name, legendgroup=name,
+                    showlegend=not list(figure.select_traces(dict(name=name))),
+                    hovertemplate=f"{label(link)}, {name}: {parameters[0]:.4g} kg<extra></extra>"))
     _layout(figure, 600, legend=_top_legend(600), margin=dict(l=0, r=0, t=32, b=0))
-    for name in ("before", "after"):
-        first = next(iter(figure.select_traces(dict(name=name))), None)
-        if first is not None:
-            first.showlegend = True
     figure.update_layout(scene=_scene(figure))
     return figure
 
 
-def _ellipsoid(place: Array, parameters: Array, points: Array) -> Array:
-    """Points of the unit sphere on the ellipsoid of a body, in the world."""
-    _, com, moments, axes = curves.central(parameters)
-    surface = com + (points * np.sqrt(5.0 * moments)) @ axes.T
-    return (surface @ place[:3, :3].T + place[:3, 3]).astype(np.float32)
-
-
-def _hover(link: str, name: str, parameters: Array) -> str:
-    return f"{label(link)}, {name}: {parameters[0]:.4g} kg<extra></extra>"
-
-
-def _add_outline(graph: ModuleType, figure: Any, place: Array, parameters: Array,
-                 link: str) -> None:
-    """Three ellipses around a body as described."""
-    if not parameters[0] > 0.0:
-        return
+def _circles() -> Array:
+    """Three ellipses around the unit sphere."""
     angle = np.linspace(0.0, 2.0 * np.pi, 49)
     circle = np.array([np.cos(angle), np.sin(angle), 0.0 * angle]).T
     end = np.full((1, 3), np.nan)
-    points = np.concatenate([curve for n in range(3) for curve in (np.roll(circle, n, 1), end)])
-    x, y, z = _ellipsoid(place, parameters, points).T
-    figure.add_trace(graph.Scatter3d(
-        x=x, y=y, z=z, mode="lines", line=dict(color=BEFORE, width=3), name="before",
-        legendgroup="before", showlegend=False, hovertemplate=_hover(link, "before", parameters)))
+    return np.concatenate([curve for n in range(3) for curve in (np.roll(circle, n, 1), end)])
 
 
-def _add_ellipsoid(graph: ModuleType, figure: Any, place: Array, parameters: Array,
-                   link: str) -> None:
-    """The surface of a body as identified."""
-    if not parameters[0] > 0.0:
-        return
-    points, triangles = _sphere()
-    x, y, z = _ellipsoid(place, parameters, points).T
-    i, j, k = triangles.T.astype(np.int16)
-    figure.add_trace(graph.Mesh3d(
-        x=x, y=y, z=z, i=i, j=j, k=k, color=AFTER, opacity=0.35, name="after",
-        legendgroup="after", showlegend=False, flatshading=False,
-        lighting=dict(ambient=0.75, diffuse=0.4, specular=0.05, roughness=0.9),
-        hovertemplate=_hover(link, "after", parameters)))
+def _ellipsoid(place: Array, parameters: Array, points: Array) -> Array:
+    """Points of the unit sphere on the ellipsoid of a body, in the world."""
+    _, com, moments, axes = central(parameters)
+    surface = com + (points * np.sqrt(5.0 * moments)) @ axes.T
+    return (surface @ place[:3, :3].T + place[:3, 3]).astype(np.float32)
 
 
 def _scene(figure: Any) -> dict[str, Any]:

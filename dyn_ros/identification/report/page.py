@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...engine.kernel.types import Array
+from ..filtering import is_actuated
 from ..result import Identification, JointResult
-from . import curves, figures
+from . import figures
 
 _DASH, _MINUS = "\u2013", "\u2212"
 _COLORS = {"measured": figures.MEASURED, "before": figures.BEFORE, "after": figures.AFTER}
@@ -49,16 +50,20 @@ def write_report(result: Identification, path: str | PathLike[str]) -> None:
     """
     figures.plotly()
     from plotly.offline import get_plotlyjs
+    base = result.base
+    combinations = zip(base.names, base.units, base.excitation, base.lower, base.upper, base.before,
+                       base.after)
     page = template("page.html.j2").render(
         result=result, library=get_plotlyjs(), sections=_SECTIONS, summary=summary(result),
         median=SimpleNamespace(before=_median(result, "before"), after=_median(result, "after")),
         worst=max(filter(math.isfinite, map(ratio, result.joints)), default=math.nan),
         duration=sum(result.samples.time[stretch.stop - 1] - result.samples.time[stretch.start]
-                     for stretch in curves.stretches_of(result.samples)),
+                     for stretch in figures.stretches_of(result.samples)),
         figures=SimpleNamespace(
             errors=figures.errors(result), torques=list(figures.torques(result)),
             bodies=figures.bodies(result), friction=list(figures.friction(result))),
-        bodies=list(_bodies(result)), losses=_losses(result), combinations=_combinations(result),
+        bodies=list(_bodies(result)), losses=_losses(result),
+        combinations=[Combination(*row) for row in combinations],
         undetermined=[sentence.partition(": ")[::2] for sentence in result.undetermined])
     Path(path).write_text(page, encoding="utf-8")
 
@@ -110,23 +115,15 @@ def ratio(joint: JointResult) -> float:
     return joint.after / joint.noise if joint.noise > 0.0 else math.nan
 
 
-class _Body(NamedTuple):
-    """Mass before and after; centers of mass and radii of gyration too, six pairs [mm]."""
-
-    link: str
-    joint: str
-    mass: tuple[float, float]
-    millimeters: list[tuple[float, float]]
-
-
-def _bodies(result: Identification) -> Iterator[_Body]:
+def _bodies(result: Identification) -> Iterator[tuple[Any, ...]]:
+    """Link, joint, masses before and after; pairs of centers and radii of gyration [mm]."""
     model = result.model
-    for link, joint, *both in zip(curves.body_links(model), model.joint_names,
+    for link, joint, *both in zip(figures.body_links(model), model.joint_names,
                                   model.inertial_parameters,
                                   result.identified.inertial_parameters):
-        (m0, c0, moments0, _), (m1, c1, moments1, _) = map(curves.central, both)
+        (m0, c0, moments0, _), (m1, c1, moments1, _) = map(figures.central, both)
         lengths = [*zip(c0, c1), *zip(_gyration(moments0), _gyration(moments1))]
-        yield _Body(link, joint, (m0, m1), [(1e3 * x0, 1e3 * x1) for x0, x1 in lengths])
+        yield link, joint, (m0, m1), [(1e3 * x0, 1e3 * x1) for x0, x1 in lengths]
 
 
 def _gyration(moments: Array) -> Array:
@@ -137,7 +134,7 @@ def _gyration(moments: Array) -> Array:
 def _losses(result: Identification) -> SimpleNamespace | None:
     """Columns, and for each joint with one coordinate pairs of before and after; None without."""
     old, new = result.model, result.identified
-    shown, zero = curves.single(old), np.zeros(old.nv)
+    shown, zero = np.flatnonzero(is_actuated(old)).tolist(), np.zeros(old.nv)
     pairs = {"damping": (old.damping, new.damping),
              "Coulomb friction": (old.friction, new.friction), "offset": (zero, result.offset)}
     if result.stribeck.any():
@@ -161,12 +158,6 @@ class Combination(NamedTuple):
     after: float
 
 
-def _combinations(result: Identification) -> list[Combination]:
-    base = result.base
-    return [Combination(*row) for row in zip(base.names, base.units, base.excitation, base.lower,
-                                             base.upper, base.before, base.after)]
-
-
 # --- filters of the template
 
 def number(value: float, digits: int = 4) -> str:
@@ -187,7 +178,6 @@ def _written(value: float, form: str) -> str:
 
 
 def unit(name: str) -> str:
-    """A unit with its exponents."""
     return name.replace("m2", "m²").replace("s2", "s²")
 
 

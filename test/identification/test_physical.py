@@ -6,7 +6,7 @@ import pytest
 from identification.robots import load
 
 import dyn_ros
-from dyn_ros.identification.fit import BASIS, Bodies, fit
+from dyn_ros.identification.physical import BASIS, Bodies, fit
 
 
 @pytest.fixture
