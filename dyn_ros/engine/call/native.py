@@ -206,6 +206,13 @@ def _set_options(r, selector, options, shifts, masks):
         la.store(r.table, ly.OPTION + options[n], (selector >> shifts[n]) & masks[n])
 
 
+@kernel
+def _kernel_arguments(known):
+    return ly.KernelArgs(
+        la.integers_at(la.load(known, _INTS)), la.integers_at(la.load(known, _TABLE)),
+        la.floats_at(la.load(known, _FLOATS)), la.floats_at(la.load(known, _WORK)))
+
+
 # --- the calls of an algorithm
 
 def _width(field):
@@ -240,9 +247,7 @@ def for_objects(run, inputs, optional, options):
 
     def call(address, model, selector, things):
         known = la.integers_at(address)
-        r = ly.KernelArgs(
-            la.integers_at(la.load(known, _INTS)), la.integers_at(la.load(known, _TABLE)),
-            la.floats_at(la.load(known, _FLOATS)), la.floats_at(la.load(known, _WORK)))
+        r = _kernel_arguments(known)
         if (la.load(la.integers_at(la.load(known, _OWNER)), 0) != _thread_identifier()
             or _address_of(model) != la.load(known, _MODEL)):
             return REJECTED
@@ -268,9 +273,7 @@ def for_workspace(run):
     """The call for one state whose inputs are already in the workspace: (links)."""
     def call(address):
         known = la.integers_at(address)
-        r = ly.KernelArgs(
-            la.integers_at(la.load(known, _INTS)), la.integers_at(la.load(known, _TABLE)),
-            la.floats_at(la.load(known, _FLOATS)), la.floats_at(la.load(known, _WORK)))
+        r = _kernel_arguments(known)
         compute_sines(r)
         run(r)
         return la.load(r.table, ly.STATUS)

@@ -162,19 +162,28 @@ def rotate_symmetric(R, S):
 
 # --- motions and forces
 
-@kernel
-def motion_add(a, b):
-    return Motion(add(a.linear, b.linear), add(a.angular, b.angular))
+def _linear(kind):
+    """The sum, difference, multiple and rotation of motions, or of forces."""
+    @kernel
+    def added(a, b):
+        return kind(add(a.linear, b.linear), add(a.angular, b.angular))
+
+    @kernel
+    def subtracted(a, b):
+        return kind(sub(a.linear, b.linear), sub(a.angular, b.angular))
+
+    @kernel
+    def scaled(s, a):
+        return kind(scale(s, a.linear), scale(s, a.angular))
+
+    @kernel
+    def rotated(R, a):
+        return kind(rotate(R, a.linear), rotate(R, a.angular))
+    return added, subtracted, scaled, rotated
 
 
-@kernel
-def motion_sub(a, b):
-    return Motion(sub(a.linear, b.linear), sub(a.angular, b.angular))
-
-
-@kernel
-def motion_scale(s, m):
-    return Motion(scale(s, m.linear), scale(s, m.angular))
+motion_add, motion_sub, motion_scale, motion_rotated = _linear(Motion)
+force_add, force_sub, force_scale, force_rotated = _linear(Force)
 
 
 @kernel
@@ -189,21 +198,6 @@ def force_cross(v, f):
     """v x* f."""
     return Force(cross(v.angular, f.linear),
                  add(cross(v.angular, f.angular), cross(v.linear, f.linear)))
-
-
-@kernel
-def force_add(a, b):
-    return Force(add(a.linear, b.linear), add(a.angular, b.angular))
-
-
-@kernel
-def force_sub(a, b):
-    return Force(sub(a.linear, b.linear), sub(a.angular, b.angular))
-
-
-@kernel
-def force_scale(s, f):
-    return Force(scale(s, f.linear), scale(s, f.angular))
 
 
 @kernel
@@ -231,16 +225,6 @@ def motion_to_parent(X, m):
     """Transform a motion from the child frame placed at X to the parent frame."""
     angular = rotate(X.rotation, m.angular)
     return Motion(add(rotate(X.rotation, m.linear), cross(X.translation, angular)), angular)
-
-
-@kernel
-def motion_rotated(R, m):
-    return Motion(rotate(R, m.linear), rotate(R, m.angular))
-
-
-@kernel
-def force_rotated(R, f):
-    return Force(rotate(R, f.linear), rotate(R, f.angular))
 
 
 @kernel

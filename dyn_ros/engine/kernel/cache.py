@@ -145,13 +145,7 @@ def _checksum(name: str, content: bytes) -> bytes:
 
 
 def read(name: str) -> bytes | None:
-    """Return the content of an entry.
-
-    Returns
-    -------
-    bytes or None
-        None if there is no such entry, or if it is damaged or others could have written it.
-    """
+    """The content of an entry; None if it is missing, damaged, or others could have written it."""
     try:
         path = cache_folder() / name
         _require_private(path.parent)

@@ -46,7 +46,7 @@ def _is_number(ty):
 
 
 def _splat(builder, x):
-    undefined = ir.Constant(_VECTOR, ir.Undefined)
+    undefined = ir.Constant(ir.VectorType(x.type, LANES), ir.Undefined)
     first = builder.insert_element(undefined, x, ir.Constant(ir.IntType(32), 0))
     everywhere = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
     return builder.shuffle_vector(first, undefined, everywhere)
@@ -95,18 +95,26 @@ def _lift(typing, value, like):
     return lanes(value, like), codegen
 
 
-def _pointer_to(number):
+def pointer_to(number, in_python):
+    """The function that returns a pointer to the numbers at an address."""
+    def pointer(address):
+        return ctypes.cast(int(address), ctypes.POINTER(in_python))
+
     @intrinsic
     def cast(typing, address):
         def codegen(context, builder, sig, args):
             return builder.inttoptr(args[0], context.get_value_type(sig.return_type))
         return types.CPointer(number)(types.intp), codegen
-    return cast
+
+    @overload(pointer)
+    def implementation(address):
+        return lambda address: cast(address)
+    return pointer
 
 
-_integers_at = _pointer_to(types.int64)
-_floats_at = _pointer_to(types.float64)
-lanes_at = _pointer_to(lanes)
+integers_at = pointer_to(types.int64, ctypes.c_int64)
+floats_at = pointer_to(types.float64, ctypes.c_double)
+lanes_at = pointer_to(lanes, ctypes.c_double)
 
 
 def _in_lane(builder, pointer, i, lane):
@@ -132,23 +140,20 @@ def store_lane(typing, a, i, lane, x):
     return types.none(a, types.intp, types.intp, types.float64), codegen
 
 
-@intrinsic
-def _load(typing, a, i):
-    def codegen(context, builder, sig, args):
-        value = builder.load(builder.gep(args[0], [args[1]]))
-        value.align = 8
-        return value
-    return a.dtype(a, types.intp), codegen
+def _loader(is_constant):
+    @intrinsic
+    def load(typing, a, i):
+        def codegen(context, builder, sig, args):
+            value = builder.load(builder.gep(args[0], [args[1]]))
+            value.align = 8
+            if is_constant:
+                value.set_metadata("invariant.load", builder.module.add_metadata([]))
+            return value
+        return a.dtype(a, types.intp), codegen
+    return load
 
 
-@intrinsic
-def _constant(typing, a, i):
-    def codegen(context, builder, sig, args):
-        value = builder.load(builder.gep(args[0], [args[1]]))
-        value.align = 8
-        value.set_metadata("invariant.load", builder.module.add_metadata([]))
-        return value
-    return a.dtype(a, types.intp), codegen
+_load, _constant = _loader(False), _loader(True)
 
 
 @intrinsic
@@ -182,21 +187,6 @@ def _elementwise(name, types_of_arguments):
 
 
 @intrinsic
-def _rint(typing, x):
-    return _elementwise("rint", (x,))
-
-
-@intrinsic
-def _sqrt(typing, x):
-    return _elementwise("sqrt", (x,))
-
-
-@intrinsic
-def _fabs(typing, x):
-    return _elementwise("fabs", (x,))
-
-
-@intrinsic
 def _fma(typing, a, b, c):
     return _elementwise("fma", (a, b, c))
 
@@ -220,12 +210,8 @@ def _select_above(typing, a, b, x, y):
 
 def _first(builder, count):
     """Mask of the first ``count`` of ``LANES`` numbers."""
-    i64 = ir.IntType(64)
-    numbers = ir.Constant(ir.VectorType(i64, LANES), list(range(LANES)))
-    undefined = ir.Constant(ir.VectorType(i64, LANES), ir.Undefined)
-    first = builder.insert_element(undefined, count, ir.Constant(ir.IntType(32), 0))
-    everywhere = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-    return builder.icmp_signed("<", numbers, builder.shuffle_vector(first, undefined, everywhere))
+    numbers = ir.Constant(ir.VectorType(ir.IntType(64), LANES), list(range(LANES)))
+    return builder.icmp_signed("<", numbers, _splat(builder, count))
 
 
 def _masked(builder, name, result, args):
@@ -380,16 +366,6 @@ def finish_stores(typing):
 # Functions for kernels. These bodies run without Numba, on NumPy arrays; in compiled code,
 # arguments such as a are plain pointers, which are free to pass.
 
-def integers_at(address):
-    """Pointer to the 64-bit integers at an address."""
-    return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_int64))
-
-
-def floats_at(address):
-    """Pointer to the floats at an address."""
-    return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_double))
-
-
 def load(a, i):
     """Load number i of integers, floats or a workspace, without a bounds check."""
     return a[i]
@@ -463,16 +439,6 @@ def store_simd(a, i, count, x):
     a[i] = x
 
 
-@overload(integers_at)
-def _(address):
-    return lambda address: _integers_at(address)
-
-
-@overload(floats_at)
-def _(address):
-    return lambda address: _floats_at(address)
-
-
 @overload(load)
 def _(a, i):
     return lambda a, i: _load(a, i)
@@ -509,24 +475,26 @@ def _(a, b, x, y):
     return lambda a, b, x, y: x if a > b else y
 
 
-@overload(rint)
-def _(x):
-    return lambda x: _rint(x)
-
-
 @overload(fma)
 def _(a, b, c):
     return lambda a, b, c: _fma(a, b, c)
 
 
-@overload(sqrt)
-def _(x):
-    return lambda x: _sqrt(x)
+def _unary(function):
+    """Compile a function of one number to the LLVM intrinsic of its name."""
+    name = function.__name__
+
+    @intrinsic
+    def apply(typing, x):
+        return _elementwise(name, (x,))
+
+    @overload(function)
+    def implementation(x):
+        return lambda x: apply(x)
 
 
-@overload(fabs)
-def _(x):
-    return lambda x: _fabs(x)
+for _function in (rint, sqrt, fabs):
+    _unary(_function)
 
 
 @overload(holds_lanes)

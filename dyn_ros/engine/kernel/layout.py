@@ -55,32 +55,23 @@ FRAME_ROW = 12
 INERTIA_ROW = 10
 
 
-@kernel
-def njoints(r):
-    """Number of joints, without the universe; they are numbered from 1."""
-    return constant(r.ints, NJOINTS)
+def _size(entry):
+    @kernel
+    def size_of_model(r):
+        return constant(r.ints, entry)
+    return size_of_model
 
 
-@kernel
-def nv(r):
-    return constant(r.ints, NV)
+njoints = _size(NJOINTS)                # without the universe; they are numbered from 1
+nv = _size(NV)
+nallcolumns = _size(NALLCOLUMNS)        # of the motion subspaces of all joints
+nframes = _size(NFRAMES)
 
 
 @kernel
 def padded(r):
     """nv rounded up to a multiple of ``LANES``."""
     return (nv(r) + LANES - 1) // LANES * LANES
-
-
-@kernel
-def nallcolumns(r):
-    """Number of columns of the motion subspaces of all joints."""
-    return constant(r.ints, NALLCOLUMNS)
-
-
-@kernel
-def nframes(r):
-    return constant(r.ints, NFRAMES)
 
 
 @kernel
@@ -138,36 +129,16 @@ def velocity_end(r, k):
     return constant(r.ints, TREE + TREE_ROW * (njoints(r) + 1) + nv(r) + k)
 
 
-@kernel
-def parent(r, i):
-    return constant(r.ints, TREE + TREE_ROW * i + PARENT)
+def _of_joint(entry):
+    @kernel
+    def integer_of_joint(r, i):
+        return constant(r.ints, TREE + TREE_ROW * i + entry)
+    return integer_of_joint
 
 
-@kernel
-def kind(r, i):
-    return constant(r.ints, TREE + TREE_ROW * i + KIND)
-
-
-@kernel
-def idx_q(r, i):
-    return constant(r.ints, TREE + TREE_ROW * i + IDX_Q)
-
-
-@kernel
-def idx_v(r, i):
-    return constant(r.ints, TREE + TREE_ROW * i + IDX_V)
-
-
-@kernel
-def ncolumns(r, i):
-    """Columns of the joint's motion subspace."""
-    return constant(r.ints, TREE + TREE_ROW * i + NCOLUMNS)
-
-
-@kernel
-def idx_column(r, i):
-    """Number of the joint's first column among those of all joints."""
-    return constant(r.ints, TREE + TREE_ROW * i + IDX_COLUMN)
+parent, kind, idx_q, idx_v = map(_of_joint, (PARENT, KIND, IDX_Q, IDX_V))
+ncolumns = _of_joint(NCOLUMNS)          # of the joint's motion subspace
+idx_column = _of_joint(IDX_COLUMN)      # of its first column among those of all joints
 
 
 @kernel
@@ -214,24 +185,22 @@ def axis(r, i):
 
 
 @kernel
-def body_inertia(r, i):
-    """Inertia of the body of joint i, expressed in its frame, about its origin."""
-    k = constants(i) + INERTIA
+def _inertia(r, k):
     return Inertia(constant(r.floats, k), constant3(r.floats, k + 1), Symmetric(
         constant(r.floats, k + 4), constant(r.floats, k + 5), constant(r.floats, k + 6),
         constant(r.floats, k + 7), constant(r.floats, k + 8), constant(r.floats, k + 9)))
 
 
 @kernel
-def armature(r, k):
-    """Rotor inertia of coordinate k."""
-    return constant(r.floats, ROWS + FLOATS_ROW * (njoints(r) + 1) + k)
+def body_inertia(r, i):
+    """Inertia of the body of joint i, expressed in its frame, about its origin."""
+    return _inertia(r, constants(i) + INERTIA)
 
 
 @kernel
-def frame_parent(r, f):
-    """The joint that moves frame f, or 0."""
-    return constant(r.ints, constant(r.ints, FRAME_LIST) + f)
+def armature(r, k):
+    """Rotor inertia of coordinate k."""
+    return constant(r.floats, ROWS + FLOATS_ROW * (njoints(r) + 1) + k)
 
 
 @kernel
@@ -244,28 +213,21 @@ def frame_placement(r, f):
 @kernel
 def frame_inertia(r, f):
     """Inertia of the link of frame f, expressed in its joint's frame, about its origin."""
-    k = (ROWS + FLOATS_ROW * (njoints(r) + 1) + nv(r) + FRAME_ROW * nframes(r) + INERTIA_ROW * f)
-    return Inertia(constant(r.floats, k), constant3(r.floats, k + 1), Symmetric(
-        constant(r.floats, k + 4), constant(r.floats, k + 5), constant(r.floats, k + 6),
-        constant(r.floats, k + 7), constant(r.floats, k + 8), constant(r.floats, k + 9)))
+    return _inertia(r, ROWS + FLOATS_ROW * (njoints(r) + 1) + nv(r) + FRAME_ROW * nframes(r)
+                    + INERTIA_ROW * f)
 
 
-@kernel
-def connecting_frame(r, f):
-    """The frame of the joint that connects link f to the robot; f itself for other frames."""
-    return constant(r.ints, constant(r.ints, FRAME_LIST) + nframes(r) + f)
+def _of_frame(row):
+    @kernel
+    def integer_of_frame(r, f):
+        return constant(r.ints, constant(r.ints, FRAME_LIST) + row * nframes(r) + f)
+    return integer_of_frame
 
 
-@kernel
-def connecting_frame_above(r, f):
-    """For the frame of a joint, the connecting frame of the link it is attached to; or -1."""
-    return constant(r.ints, constant(r.ints, FRAME_LIST) + 2 * nframes(r) + f)
-
-
-@kernel
-def frame_joint(r, f):
-    """The moving joint whose frame is f, or 0."""
-    return constant(r.ints, constant(r.ints, FRAME_LIST) + 3 * nframes(r) + f)
+frame_parent = _of_frame(0)             # the joint that moves it, or 0
+connecting_frame = _of_frame(1)         # of the joint that connects link f; f for other frames
+connecting_frame_above = _of_frame(2)   # for a joint, that of the link it is attached to; or -1
+frame_joint = _of_frame(3)              # the moving joint whose frame it is, or 0
 
 
 @kernel

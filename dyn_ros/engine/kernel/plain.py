@@ -14,7 +14,9 @@ def interpreted(module):
     names = dict(vars(module))
     for name, value in vars(module).items():
         if hasattr(value, "py_func"):
-            names[name] = FunctionType(value.py_func.__code__, names, name)
+            function = value.py_func
+            names[name] = FunctionType(function.__code__, names, name,
+                                       closure=function.__closure__)
     return SimpleNamespace(**names)
 
 

@@ -186,7 +186,6 @@ def described(function: Any) -> str:
     return _described(getattr(function, "py_func", function).__code__)
 
 
-
 def _instructions(code: CodeType) -> Iterator[Any]:
     """Bytecode with its constants inserted, without the docstring."""
     argument = 0

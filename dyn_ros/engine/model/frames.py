@@ -58,22 +58,18 @@ def frame_selector(model, frame, reference_frame, argument="frame"):
     """
     try:
         return model._frame_selectors[frame, reference_frame]
-    except AttributeError:
-        require_model(model)
-        raise
-    except (KeyError, TypeError):                   # unknown; not hashable
-        raise _unknown("frame", argument, frame, model.frame_names, reference_frame) from None
+    except (AttributeError, KeyError, TypeError):   # not a model; unknown; not hashable
+        raise _unknown("frame", argument, frame, require_model(model).frame_names,
+                       reference_frame) from None
 
 
 def joint_selector(model, joint, reference_frame):
     """The same for a joint and its frame."""
     try:
         return model._joint_selectors[joint, reference_frame]
-    except AttributeError:
-        require_model(model)
-        raise
-    except (KeyError, TypeError):
-        raise _unknown("joint", "joint", joint, model.joint_names, reference_frame) from None
+    except (AttributeError, KeyError, TypeError):
+        raise _unknown("joint", "joint", joint, require_model(model).joint_names,
+                       reference_frame) from None
 
 
 def frame_number(model, frame, argument="frame"):
