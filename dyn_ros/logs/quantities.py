@@ -176,6 +176,13 @@ def compute(model: Model, states: Any, warm: int, quantities: Sequence[str],
                  base if moves and 0 in selected.rows else "")
 
 
+def _lengths(model: Model) -> set[int]:
+    """The rows of v that are velocities of translations."""
+    counts = {"prismatic": 1, "planar": 2, "floating": 3}
+    return {int(first) + k for joint, first, nv in zip(model.tree.joints, model.idx_v, model.nvs)
+            for k in range(min(nv, counts.get(joint.kind, 0)))}
+
+
 class _Maker:
     """Makes the columns of quantities, one method for each of them."""
 
@@ -185,8 +192,7 @@ class _Maker:
         self._states, self._own, self._selected = states, own, selected
         self.stamp = states.stamp[own]
         self._q, self._v, self._tau = states.q[own], states.v[own], states.tau[own]
-        self._is_known = np.isfinite(self._v).all(axis=1)
-        self._all_known = bool(self._is_known.all())
+        self._lengths = _lengths(model)
         self.columns: dict[str, Any] = {}
         self.units: dict[str, str] = {}
 
@@ -196,30 +202,14 @@ class _Maker:
     def add_rows(self, quantity: str, values: Array) -> None:
         """Add a column for each selected joint, of efforts, from those of all, (n, nv)."""
         for name, row in zip(self._selected.names, self._selected.rows):
-            self.add(f"{quantity}.{name}", values[:, row], self._effort_unit(int(row)))
-
-    def _effort_unit(self, row: int) -> str:
-        return "N" if self._is_length(row) else "N m"
-
-    def _is_length(self, row: int) -> bool:
-        model = self._model
-        joint = int(np.searchsorted(model.idx_v, row, side="right")) - 1
-        while not model.nvs[joint]:
-            joint -= 1
-        kind, first = model.tree.joints[joint].kind, row - int(model.idx_v[joint])
-        return kind == "prismatic" or first < {"floating": 3, "planar": 2}.get(kind, 0)
-
-    def _unless_unknown(self, values: Array) -> Array:
-        """Values that depend on the velocities: NaN where one is unknown."""
-        if not self._all_known:
-            values[~self._is_known] = math.nan
-        return values
+            self.add(f"{quantity}.{name}", values[:, row], "N" if row in self._lengths else "N m")
 
     def terms(self, names: Sequence[str]) -> dict[str, Array]:
         """Results of ``all_terms`` for all states; as if at rest where a velocity is unknown."""
         if not names:
             return {}
-        v = self._v if self._all_known else np.where(self._is_known[:, None], self._v, 0.0)
+        known = np.isfinite(self._v).all(axis=1)
+        v = np.where(known[:, None], self._v, 0.0)
         results: dict[str, Array] = {}
         for start in range(0, max(len(self._q), 1), _CHUNK):     # without states: the shapes
             rows = slice(start, start + _CHUNK)
@@ -230,7 +220,7 @@ class _Maker:
                 results[name][rows] = part
         for name in _NEED_VELOCITY:
             if name in results:
-                self._unless_unknown(results[name])
+                results[name][~known] = math.nan
         return results
 
     # -- quantities
@@ -242,13 +232,13 @@ class _Maker:
             self.add(f"position.{name}", self._q[:, row], self._position_unit(name))
         for name, row in zip(selected.names, selected.rows):
             self.add(f"velocity.{name}", self._v[:, row],
-                     "m/s" if self._is_length(int(row)) else "rad/s")
+                     "m/s" if row in self._lengths else "rad/s")
         self.add_rows("effort", self._tau)
 
     def _position_unit(self, name: str) -> str:
         if name in self._selected.names:
             row = self._selected.rows[self._selected.names.index(name)]
-            return "m" if self._is_length(int(row)) else "rad"
+            return "m" if row in self._lengths else "rad"
         last = name.rpartition("/")[2]
         return "m" if last in ("x", "y", "z") else "rad" if last in ("yaw", "theta") else ""
 
