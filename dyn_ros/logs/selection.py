@@ -230,7 +230,6 @@ class Owners:
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
         self._known = None if selection.model is None else set(selection.collector().names)
-        self._seen: set[tuple[int, int]] = set()
         self.topics: set[str] = set()
         self.joints: dict[str, str] = {}            # name: topic
         self.others: dict[str, None] = {}
@@ -242,9 +241,7 @@ class Owners:
             return
         pairs = np.unique(np.stack([messages.topic[chosen], messages.layout[chosen]]), axis=1)
         for topic, layout in pairs.T.tolist():
-            if (topic, layout) not in self._seen:
-                self._seen.add((topic, layout))
-                self._add(decoder.topics[topic], decoder.layouts[layout])
+            self._add(decoder.topics[topic], decoder.layouts[layout])
 
     def _add(self, topic: str, names: tuple[str, ...]) -> None:
         self.topics.add(topic)
@@ -258,31 +255,23 @@ class Owners:
                     f"{self._selection.name}: the topics {owner} and {topic} both report the joint "
                     f"{name!r}; pass topics=, those that belong to the robot")
 
-    def is_complete(self) -> bool:
-        """Whether every topic was seen, and a joint of the robot."""
-        return bool(self.joints) and self.topics >= set(self._selection.topics)
-
-    def require_joints(self) -> None:
-        """Raise a ValueError if there are joint states, and no joint of the robot is in them."""
-        if self.others and not self.joints and self._known:
-            raise ValueError(
-                f"{self._selection.name}: no joint of the robot is in the recording; the robot has "
-                f"{abbreviated(sorted(self._known or ()))}; the recording has "
-                f"{abbreviated(list(self.others))}")
-
 
 def _with_names(source: Source, selection: Selection) -> Selection:
     """Add the names of the joints; without a model, all those in the recording."""
     owners, decoder = Owners(selection), Decoder()
     for number, span in enumerate(source.spans):
         owners.take(source.messages(span, selection.topics, decoder), decoder)
-        if selection.model is not None and (
-                owners.is_complete() or owners.joints and number >= _SAMPLED):
+        if selection.model is not None and owners.joints and (
+                number >= _SAMPLED or owners.topics >= set(selection.topics)):
             break
     if selection.model is None:
         return replace(selection, names=tuple(owners.joints))
-    owners.require_joints()
-    return replace(selection, names=selection.collector().names)
+    names = selection.collector().names
+    if names and owners.others and not owners.joints:
+        raise ValueError(f"{source.name}: no joint of the robot is in the recording; the robot has "
+                         f"{abbreviated(sorted(names))}; the recording has "
+                         f"{abbreviated(list(owners.others))}")
+    return replace(selection, names=names)
 
 
 def _with_joints(selection: Selection, joints: tuple[str, ...]) -> Selection:

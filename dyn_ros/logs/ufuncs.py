@@ -79,7 +79,6 @@ class GeneralizedUfunc:
 
     def __init__(self, function: Callable[..., Any], model: Model, inputs: Sequence[str] | None,
                  options: dict[str, Any]) -> None:
-        self._made_of = function, model, inputs, options
         self._function, self._model, self._options = function, model, options
         self.__name__ = getattr(function, "__name__", repr(function))
         self._local = threading.local()
@@ -98,7 +97,7 @@ class GeneralizedUfunc:
         self.output_dtypes = (float,) * len(self._outs)
 
     def __reduce__(self) -> tuple[Any, ...]:        # a Data stays in its process
-        return GeneralizedUfunc, self._made_of
+        return GeneralizedUfunc, (self._function, self._model, self._names, self._options)
 
     def __repr__(self) -> str:
         return f"gufunc({self.__name__}, {self._model.name!r}): {self.signature}"
