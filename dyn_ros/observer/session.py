@@ -9,7 +9,7 @@ it cannot be continued over.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -293,8 +293,8 @@ class _Filter:
         return -external if self._is_residual else external
 
 
-def runs(stamp: Index, usable: NDArray[np.bool_], max_gap: float) -> Iterator[Index]:
-    """Yield the rows of each run of states that an observer can process without a restart.
+def runs(stamp: Index, usable: NDArray[np.bool_], max_gap: float) -> list[Index]:
+    """The rows of each run of states that an observer can process without a restart.
 
     ``stamp`` [ns] and ``usable``, whether all inputs are known, are (n,); ``max_gap`` is in s.
     """
@@ -303,8 +303,7 @@ def runs(stamp: Index, usable: NDArray[np.bool_], max_gap: float) -> Iterator[In
     find(np.ascontiguousarray(stamp), usable.astype(np.int8), max_gap, kind)
     rows = np.flatnonzero(kind)
     starts = np.flatnonzero(kind[rows] == runs_kernel.BEGINS)
-    for start, stop in zip(starts, [*starts[1:], len(rows)]):
-        yield rows[start:stop]
+    return np.split(rows, starts[1:]) if len(rows) else []
 
 
 def _slice(rows: Index) -> Any:
