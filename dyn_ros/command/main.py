@@ -1,10 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The ``dyn_ros`` command.
-
-Exit codes: 0; 1 if ``check`` has findings, or ``log`` met damaged recordings; 2 if the input cannot
-be used; 130 after Ctrl-C.
-"""
+"""The ``dyn_ros`` command."""
 import argparse
 import io
 import os
@@ -39,7 +35,7 @@ fish:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the ``dyn_ros`` command; return its exit code, as described above.
+    """Run the ``dyn_ros`` command; return its exit code, see ``_EXIT_CODES``.
 
     `argv` is without the program's name; by default, that of the process. The arguments that
     ``ros2 run`` and launch append after ``--ros-args`` are ignored.
