@@ -12,7 +12,7 @@ import threading
 import time
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from html import escape
@@ -381,7 +381,7 @@ class Replay(StandaloneActor):
         x, y, yaw = q[:3].tolist()
         return [x, y, 0.0, 0.0, 0.0, math.sin(0.5 * yaw), math.cos(0.5 * yaw)]
 
-    def _history(self) -> Iterator[tuple[float, Mapping[str, Array]]]:
+    def _history(self) -> Iterator[tuple[float, Array]]:
         """Yield the samples of the plots: those before the time that is shown."""
         unknown = np.full(len(self._names), math.nan)
         for count in range(SAMPLES - 1, -1, -1):
@@ -392,5 +392,5 @@ class Replay(StandaloneActor):
             values = {}
             if row >= 0 and part is not None and now - int(part.log_time[row]) < 1e9 * GAP:
                 values = {name: each[row, self._idx_v] for name, each in part.torques.items()}
-            yield 1e-9 * (now - self._first), {
-                name: values.get(name, unknown) for name in CURVES}
+            yield 1e-9 * (now - self._first), np.array([
+                values.get(name, unknown) for name in CURVES])

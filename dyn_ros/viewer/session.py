@@ -12,7 +12,7 @@ import io
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -68,8 +68,8 @@ class Session:
 
     `settings` may be changed later; plays, hangs, pushes, curves, plot_seconds and mesh_paths apply
     to the next robot. `robot`, `panel` and `touch` are None until `show_robot`. `notice` is shown
-    instead of where the states come from. `history` returns the samples that the plots show, as
-    times [s] and torques by curve; None: those that were received.
+    instead of where the states come from. `history` returns what the plots show, as times [s] and
+    torques (curves, joints); None: what was received.
     """
 
     def __init__(self, host: str, port: int, actor: Actor,
@@ -84,7 +84,7 @@ class Session:
         self.panel: Panel | None = None
         self.touch: Touch | None = None
         self.notice = ""
-        self.history: Callable[[], Iterable[tuple[float, Mapping[str, Array]]]] | None = None
+        self.history: Callable[[], Iterable[tuple[float, Array]]] | None = None
         self._follower: SpringFollower | None = None
         self._problems = Problems()
         self._odometry_frame: str | None = None
@@ -128,10 +128,12 @@ class Session:
         self._pose = None
         self._torques = {curve: np.full(len(robot.names), math.nan) for curve in settings.curves}
         self._last_received = dict.fromkeys(settings.curves, -math.inf)
+        self._samples: deque[tuple[float, Array]] = deque(
+            maxlen=max(2, round(settings.plot_seconds * PLOTS)))
         self._states = 0
         self._follower = None
         self.panel = Panel(self.server, tree.name, robot.joints, robot.links,
-                           settings.plot_seconds, PLOTS, settings.plays, settings.curves,
+                           settings.plot_seconds, settings.plays, settings.curves,
                            robot.tip if settings.pushes else "")
         with self.panel.touch_tab:
             self.touch = Touch(robot, self.server.gui, settings.hangs, self.panel.events.put,
@@ -331,7 +333,7 @@ class Session:
             self._actor.move(robot.names, self._follower.position, self._follower.velocity)
         plots = self._plot_limiter.due(now)
         if plots:
-            self._sample(panel, now)
+            self._sample(now)
         if self._status_limiter.due(now):
             self._show_status(panel, robot, now)
         with self.server.atomic():
@@ -341,7 +343,7 @@ class Session:
             if not self.server.get_clients():
                 return
             if plots:
-                panel.show_numbers()
+                panel.show_samples(self.history() if self.history else self._samples)
                 handle = self._handle
                 touch.show(now, handle.link if handle else None,
                            handle.force if handle else np.zeros(3), self._actor.can_weigh())
@@ -364,16 +366,11 @@ class Session:
         for problem in self.drawing.draw(now):
             self._actor.reject("markers", problem)
 
-    def _sample(self, panel: Panel, now: float) -> None:
-        if self.history is not None:
-            panel.forget_samples()
-            for time_, values in self.history():
-                panel.sample(time_, values)
-            return
+    def _sample(self, now: float) -> None:
         for curve, received in self._last_received.items():
             if now - received > STALE:
                 self._torques[curve][:] = math.nan
-        panel.sample(now, self._torques)
+        self._samples.append((now, np.array(list(self._torques.values()))))
 
     def _show_status(self, panel: Panel, robot: RobotScene, now: float) -> None:
         """Update the status line, the problems and the check boxes, once a second."""

@@ -17,6 +17,7 @@ pytest.importorskip("viser", reason="no viser: pip install viser")
 import rclpy
 from geometry_msgs.msg import InertiaStamped, WrenchStamped
 from nav_msgs.msg import Odometry
+from pulling import pull
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy
@@ -270,8 +271,8 @@ def test_a_push(viewer, client):
     client.node.create_subscription(WrenchStamped, viewer.topic("push"), heard.append, 10)
     viewer.until(lambda: heard)
     assert heard[-1].header.frame_id == "tool" and heard[-1].wrench.force.x == 0.0
-    pull = viewer.session.robot.to_world("tool", (0.1, 0.0, -0.2))
-    viewer.session._handle.pull(pull)
+    displacement = viewer.session.robot.to_world("tool", (0.1, 0.0, -0.2))
+    pull(viewer.session._handle, displacement)
     viewer.until(lambda: heard[-1].wrench.force.x != 0.0)
     force, torque = heard[-1].wrench.force, heard[-1].wrench.torque
     np.testing.assert_allclose((force.x, force.y, force.z), (10.0, 0.0, -20.0), rtol=1e-6)
@@ -319,10 +320,10 @@ def test_the_arm_of_a_real_robot_has_joints_on_pages(open_viewer):
     assert len(plots._plots) == 8
     assert plots._page.options == ("1: j00 .. j07", "2: j08 .. j10")
     viewer.update()
-    panel.show_numbers()
+    panel.show_samples(viewer.session._samples)
     assert "j00" in plots._plots[0]._text.content
     plots._page.value = "2: j08 .. j10"
-    panel.show_numbers()
+    panel.show_samples(viewer.session._samples)
     assert "j08" in plots._plots[0]._text.content
     assert [plot._text.visible for plot in plots._plots] == [True] * 3 + [False] * 5
 
@@ -380,7 +381,7 @@ def test_the_angle_between_push_and_estimate(watched):
     viewer.say(JointState, "joint_states", states([np.pi / 2] + [0.0] * 6),
                lambda: np.isfinite(viewer.session._q).all())
     viewer.until(lambda: viewer.session.robot.to_world("tool", (0.0, -1.0, 0.0))[0] > 0.999)
-    viewer.session._handle.pull(np.array([0.1, 0.0, 0.0]))
+    pull(viewer.session._handle, np.array([0.1, 0.0, 0.0]))
     message = contact()
     message.direction.x, message.direction.y, message.direction.z = (
         math.cos(0.1), math.sin(0.1), 0.0)

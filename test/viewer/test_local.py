@@ -9,6 +9,8 @@ import pytest
 
 pytest.importorskip("viser", reason="no viser: pip install viser")
 
+from pulling import pull
+
 import dyn_ros
 from dyn_ros.demo.run import ARM
 from dyn_ros.viewer import local, session
@@ -198,7 +200,7 @@ def test_it_waits_for_those_who_reach_for_it_or_pull_it(show):
     reaching.add(7)
     page.advance(2.0)
     assert not moves() and "it waits" in page.session.panel._status.content
-    handle.pull(np.array([0.0, 0.0, 0.1]))
+    pull(handle, np.array([0.0, 0.0, 0.1]))
     reaching.discard(7)
     page.advance(2.0)
     assert not moves() and abs(page.torques("push")).max() > 0.1

@@ -83,7 +83,7 @@ class Player:
     def latest(self):
         """The latest sample of the plots, by curve."""
         *_, (_, values) = self.replay._history()
-        return values
+        return dict(zip(replay.CURVES, values))
 
 
 @pytest.fixture

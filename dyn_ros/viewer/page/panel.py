@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -54,19 +53,17 @@ class Panel:
     `Touch`, whose place is `touch_tab`.
 
     `joints` have a slider and a plot, `links` can be pushed, at first `pushed` (empty: no pushes).
-    `seconds` is the time span of the plots, `rate` that of `sample` [Hz]. `plays`: the robot has a
-    motion of its own that can be stopped. `curves` are keys of `plots.CURVES`. `top` is a container
-    above the tabs.
+    `seconds` is the time span of the plots. `plays`: the robot has a motion of its own that can be
+    stopped. `curves` are keys of `plots.CURVES`. `top` is a container above the tabs.
     """
 
     def __init__(self, server: Server, name: str, joints: Sequence[Joint],
-                 links: Sequence[str], seconds: float, rate: float, plays: bool,
+                 links: Sequence[str], seconds: float, plays: bool,
                  curves: Sequence[str] = LIVE, pushed: str = "") -> None:
         self.events: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
         self._server, self._gui = server, server.gui
-        self._joints, self._curves = joints, curves
+        self._joints = joints
         self._loop = server.get_event_loop()
-        self._samples: deque[tuple[float, Array]] = deque(maxlen=max(2, round(seconds * rate)))
         self._status_shown = ""
         self._plays = True
         self._sized: set[int] = set()           # clients whose panel at the left has its width
@@ -270,20 +267,13 @@ class Panel:
         if content != self._status_shown:
             self._status_shown = self._status.content = content
 
-    def sample(self, now: float, values: Mapping[str, Array]) -> None:
-        """Record the torques at a time [s]: for each curve (n,), NaN for unknown values."""
-        self._samples.append((now, np.array([values[name] for name in self._curves])))
-
-    def forget_samples(self) -> None:
-        self._samples.clear()
-
-    def show_numbers(self) -> None:
-        """Show the samples in the plots that a window has."""
-        if not self._samples:
+    def show_samples(self, sampled: Iterable[tuple[float, Array]]) -> None:
+        """Show torques (curves, joints) at times [s], NaN if unknown, where a window has plots."""
+        sampled = list(sampled)
+        if not sampled:
             return
-        now = self._samples[-1][0]
-        times = np.array([time for time, _ in self._samples]) - now
-        samples = np.array([values for _, values in self._samples])
+        times = np.array([time for time, _ in sampled]) - sampled[-1][0]
+        samples = np.array([values for _, values in sampled])
         wide = {window.wide for window in self._server.windows.values()}
         if True in wide:
             self._wide_plots.show(times, samples)

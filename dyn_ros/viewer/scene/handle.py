@@ -92,14 +92,6 @@ class PushHandle:
         with self._lock:
             self._pointer = self._grabbed = None
 
-    def pull(self, displacement: Array) -> None:
-        """Drag the grip by a displacement in the world (3,) [m]."""
-        with self._lock:
-            self._grabbed = np.zeros(3)
-            place = self._robot.placement(self.link)
-            self._pointer = place[:3, :3] @ self.rest + place[:3, 3] + displacement
-            self.pulled = True
-
     def update(self, seconds: float) -> Array:
         """Draw the handle, a time [s] after the last update; return the force."""
         with self._lock:

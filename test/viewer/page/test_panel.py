@@ -33,7 +33,7 @@ from dyn_ros.viewer.scene.kinds import KINDS
 def panel(server, monkeypatch):
     """The panel of the arm, with a connected user."""
     monkeypatch.setattr(server.gui, "_resolve_client", lambda client_id: "a person")
-    return Panel(server, "arm7", read_urdf(ARM.read_text()).joints, ["tool"], 5.0, 10.0, True,
+    return Panel(server, "arm7", read_urdf(ARM.read_text()).joints, ["tool"], 5.0, True,
                  pushed="tool")
 
 
@@ -123,7 +123,7 @@ def test_read_only_sliders_stay_so_in_other_units(panel, server):
 
 def test_prismatic_joints_have_meters(server):
     slides = [replace(JOINT, kind="prismatic", lower=-0.05, upper=0.4)]
-    panel = Panel(server, "slide", slides, ["tool"], 5.0, 10.0, True,
+    panel = Panel(server, "slide", slides, ["tool"], 5.0, True,
                  pushed="tool")
     assert not find(panel, "degrees").visible
     assert panel._sliders[0].hint == "shoulder_pitch: -0.050 to 0.400 m"
@@ -228,8 +228,7 @@ def test_curves_are_sent_to_the_plots_that_a_window_has(panel, server, monkeypat
         monkeypatch.setattr(getattr(panel, f"_{name}_plots"), "show",
                             lambda times, samples, name=name: shown.add(name))
     server.windows.update({i: DynRosWindow(width, 800, False) for i, width in enumerate(widths)})
-    panel.sample(0.0, dict.fromkeys(panel._curves, np.zeros(7)))
-    panel.show_numbers()
+    panel.show_samples([(0.0, np.zeros((4, 7)))])
     assert shown == {name for name, used in (("narrow", narrow), ("wide", wide)) if used}
 
 

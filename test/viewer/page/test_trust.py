@@ -114,7 +114,7 @@ def arm():
     """A page with an arm, its panel, and the refused requests."""
     refused = []
     server = page.serve(HERE, 0, "test", ["robot.lan"], refused.append)
-    panel = Panel(server, "arm7", read_urdf(ARM.read_text()).joints, ["tool"], 5.0, 10.0, True,
+    panel = Panel(server, "arm7", read_urdf(ARM.read_text()).joints, ["tool"], 5.0, True,
                  pushed="tool")
     yield server, panel, refused
     server.stop()

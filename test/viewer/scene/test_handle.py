@@ -1,9 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The arrow to pull: its force, its label, and that it springs back."""
-import asyncio
 import re
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +10,8 @@ from dyn_ros.demo.run import ARM
 from dyn_ros.engine.model.urdf import read_urdf
 
 pytest.importorskip("viser", reason="no viser: pip install viser")
+
+from pulling import drag, pull
 
 from dyn_ros.viewer.scene.camera import DIRECTION
 from dyn_ros.viewer.scene.handle import LENGTH, PushHandle
@@ -30,11 +30,6 @@ def robot(server):
 @pytest.fixture
 def handle(robot, server):
     return PushHandle(robot, server.gui, "tool", 100.0)
-
-
-def drag(handle, phase, start, end):
-    event = SimpleNamespace(phase=phase, start_position=tuple(start), end_position=tuple(end))
-    asyncio.run(handle._on_drag(event))
 
 
 def shown(handle):
@@ -63,10 +58,10 @@ def test_the_force_is_the_displacement_in_the_frame_of_the_link(robot, handle):
     grabbed = world(handle) + (0.01, 0.0, 0.02)     # not at its center
     drag(handle, "start", grabbed, grabbed)
     np.testing.assert_allclose(handle.update(0.03), 0.0, atol=1e-9)
-    pull = np.array([0.1, -0.2, 0.05])
-    drag(handle, "update", grabbed + pull, grabbed + pull)
+    displacement = np.array([0.1, -0.2, 0.05])
+    drag(handle, "update", grabbed + displacement, grabbed + displacement)
     force = handle.update(0.03)
-    np.testing.assert_allclose(robot.to_world("tool", force), 100.0 * pull, atol=1e-9)
+    np.testing.assert_allclose(robot.to_world("tool", force), 100.0 * displacement, atol=1e-9)
     assert shown(handle) == "23 N" and handle.pulled and handle.is_held
 
 
@@ -98,7 +93,7 @@ def test_it_springs_back_and_asks_no_more(handle):
 
 
 def test_the_arrow_ends_at_the_grip(handle):
-    handle.pull(np.array([0.1, 0.2, 0.3]))
+    pull(handle, np.array([0.1, 0.2, 0.3]))
     handle.update(0.03)
     w, *u = handle._arrow.wxyz
     tip = handle._arrow.points[0, 1]
@@ -123,5 +118,5 @@ def test_without_an_invitation(robot, server):
 def test_a_robot_of_one_link(server):
     xml = '<robot name="stone"><link name="stone"/></robot>'
     handle = PushHandle(RobotScene(server.scene, read_urdf(xml), xml), server.gui, "stone", 100.0)
-    handle.pull(np.array([0.0, 0.1, 0.0]))
+    pull(handle, np.array([0.0, 0.1, 0.0]))
     np.testing.assert_allclose(handle.update(0.03), (0.0, 10.0, 0.0), atol=1e-9)
