@@ -79,10 +79,7 @@ class Touch:
     # What is estimated
 
     def _force(self) -> tuple[str, Array, Array] | None:
-        """Return axes, vector [N] and a point of the line of action [m] of the estimated force.
-
-        None: nothing touches the robot, or its force is not determined.
-        """
+        """Return axes, vector [N] and a point [m] of the line of the estimated force, if known."""
         contact, wrench = self._contact, self._wrench
         if contact is None or not contact.collision:
             return None
@@ -99,10 +96,7 @@ class Touch:
         return None
 
     def show(self, now: float, pushed: str | None, push: Array, can_weigh: bool) -> None:
-        """Show lamp and numbers at a time [s].
-
-        The handle's force `push` (3,) on the link `pushed` is expressed in its frame [N].
-        """
+        """Show lamp and numbers at a time [s]; `push` is the handle's force, in its link [N]."""
         contact = self._contact
         if self._weigh.visible != can_weigh:
             self._weigh.visible = can_weigh

@@ -63,10 +63,9 @@ def line(text: str, kind: str = "") -> str:
 
 
 class Scale(NamedTuple):
-    """The vertical axis of a plot.
+    """The vertical axis of a plot, from the first to the last of its ticks.
 
-    `factor` is the number shown per N m or N, `prefix` that of the unit. `ticks` increase at equal
-    distances, and the axis ends at the first and last; their numbers need `decimals`.
+    `factor` is the number shown per N m or N, `prefix` that of the unit.
     """
 
     factor: float
@@ -94,8 +93,7 @@ class Scale(NamedTuple):
 def find_range(samples: Array) -> tuple[float, float]:
     """Return the range to show of samples (k, curves), without short spikes.
 
-    Values that are not finite are ignored. The range is never empty: around a constant it is a
-    small part of it, around zero from -1 to 1.
+    It is never empty: around a constant it is a small part of it, around zero from -1 to 1.
     """
     inner, whole = [], []
     for values in samples.T:
@@ -147,10 +145,7 @@ def fits(scale: Scale, lower: float, upper: float) -> bool:
 
 
 def spread(places: Sequence[float], least: float, top: float, bottom: float) -> list[float]:
-    """Move labels apart by at least `least`, within top <= place <= bottom.
-
-    They are in any order. Returns places in the same order, close to the wanted ones.
-    """
+    """Move labels, in any order, apart by at least `least`, within top <= place <= bottom."""
     result = list(places)
     order = sorted(range(len(places)), key=lambda i: places[i])
     edge = top
@@ -165,10 +160,7 @@ def spread(places: Sequence[float], least: float, top: float, bottom: float) -> 
 
 
 class Plots:
-    """The plots of a robot's joints, a page of them at once, in one container of the page.
-
-    `curves` are keys of `CURVES`; the plots span `seconds`.
-    """
+    """The plots of a robot's joints, a page of them at once, in one container of the page."""
 
     def __init__(self, gui: viser.GuiApi, joints: Sequence[Joint], curves: Sequence[str],
                  seconds: float) -> None:
@@ -184,10 +176,7 @@ class Plots:
         self._plots = [_Plot(gui, curves, seconds) for _ in (pages[0] if pages else ())]
 
     def show(self, times: Array, samples: Array) -> None:
-        """Show samples (k, curves, joints) [N m, N], with gaps at NaN.
-
-        Their times (k,) increase from -seconds to 0.
-        """
+        """Show samples (k, curves, joints) [N m, N], with gaps at NaN, of times (k,) up to 0."""
         if not self._pages:
             return
         page = self._pages[self._page.value]
@@ -214,7 +203,6 @@ class _Plot:
         self._seconds = seconds
 
     def show(self, joint: Joint, times: Array, samples: Array) -> None:
-        """Show times (k,) and values (k, curves)."""
         self._text.visible = self._plot.visible = True
         lower, upper = find_range(samples)
         if not fits(self._scale, lower, upper):
@@ -229,10 +217,7 @@ class _Plot:
 
 
 def send_data(plot: viser.GuiUplotHandle, times: Array, samples: Array) -> None:
-    """Send times (k,) and values (k, curves): uPlot leaves gaps at null, not at NaN.
-
-    viser's property `data` turns null into NaN, so this sends the message itself.
-    """
+    """Send times (k,) and values (k, curves), with gaps at null: viser's `data` makes it NaN."""
     from viser._messages import GuiUpdateMessage
     columns: list[Any] = [np.ascontiguousarray(times, float)]
     for values in samples.T:

@@ -33,13 +33,12 @@ INVITATION = "pull me"
 
 
 class PushHandle:
-    """A grip at the end of an arrow that points away from a link.
+    """A grip at the end of an arrow that points away from a link, dragged in the screen's plane.
 
-    A user drags the grip in the plane of the screen. The displacement in the world is the force;
-    the grip stays at the pointer while the robot gives way. `scale` is the force per displacement
-    [N/m]. `rest` (3,) is where the grip rests, in the link; `force` (3,) acts on the link at its
-    origin, in its frame [N]. `text` is the label: the force, or "pull me" if it `invites`.
-    `pulled`: it has been dragged.
+    The displacement in the world is the force; the grip stays at the pointer while the robot gives
+    way. `scale` is the force per displacement [N/m], `rest` (3,) where the grip rests, in the link;
+    `force` (3,) acts on the link at its origin, in its frame [N]. `text` is the label: the force,
+    or "pull me" if it `invites`. `pulled`: it has been dragged.
     """
 
     def __init__(self, robot: RobotScene, gui: viser.GuiApi, link: str, scale: float,

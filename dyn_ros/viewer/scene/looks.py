@@ -26,12 +26,11 @@ class MarkerError(ValueError):
 
 
 class Look:
-    """The appearance of a marker in its frame.
+    """The appearance of a marker in its frame; `alone`: it needs its own node.
 
-    `kind` is a key of `DRAWS`. `style` is the kind and the values that the instances of one node
-    have in common. `parts` are the arrays of this instance, and values common to all. `alone`: the
-    marker needs its own node. `shown`: it is not empty. `pose`: of its own node, position (3,) and
-    quaternion (4,), scalar first; the parts are then expressed in it.
+    `style` is the kind, a key of `DRAWS`, and the values that the instances of one node have in
+    common. `parts` are the arrays of this instance, and values common to all. `pose`: of its own
+    node, position (3,) and quaternion (4,), scalar first; the parts are then expressed in it.
     """
 
     def __init__(self, kind: str, *style: str | float, alone: bool = False, **parts: Any) -> None:

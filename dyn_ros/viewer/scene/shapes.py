@@ -27,11 +27,10 @@ _BACK = np.linspace(1.0, 0.0, 1 + ARC_STEPS)    # of the angle, from the tip bac
 def principal_spread(mass: float | ArrayLike, rotational: ArrayLike) -> tuple[Array, Array]:
     """Spread (..., 3) of a body's mass along its principal axes, columns of a rotation (..., 3, 3).
 
-    The mass is positive [kg], the rotational inertia about the center of mass [kg m2]. A moment of
-    inertia is the sum of the second moments of mass along the two other axes, so the mean square
-    distance along axis k is (trace / 2 - I_k) / mass. The spread is its root [m], zero if the
-    inertia is not physical. Multiplied by `ELLIPSOID` or `BOX`, it is the width of the homogeneous
-    body with this inertia.
+    A moment of inertia about the center of mass [kg m2] is the sum of the second moments along the
+    two other axes, so the mean square distance along axis k is (trace / 2 - I_k) / mass. The spread
+    is its root [m], zero if the inertia is not physical. Multiplied by `ELLIPSOID` or `BOX`, it is
+    the width of the homogeneous body with this inertia.
     """
     moments, axes = np.linalg.eigh(rotational)
     squares = 0.5 * moments.sum(-1, keepdims=True) - moments
@@ -42,8 +41,8 @@ def principal_spread(mass: float | ArrayLike, rotational: ArrayLike) -> tuple[Ar
 def velocity_ellipsoid(J: ArrayLike) -> tuple[Array, Array]:
     """Velocities of a point for joint velocities of norm 1 (Yoshikawa 1985).
 
-    From its linear Jacobian (3, n): semi-axes (3,), its singular values in descending order, and a
-    rotation whose columns are their directions.
+    From its linear Jacobian (3, n): semi-axes (3,) in descending order, and a rotation whose
+    columns are their directions.
     """
     axes, values, _ = np.linalg.svd(J)
     half = np.zeros(3)
@@ -54,9 +53,8 @@ def velocity_ellipsoid(J: ArrayLike) -> tuple[Array, Array]:
 def force_half_axes(half: Array) -> Array:
     """Semi-axes of the force ellipsoid at a point, for joint torques of norm 1 (Yoshikawa 1985).
 
-    The axes are those of `velocity_ellipsoid`, the lengths the inverses of its semi-axes. Along an
-    axis in which the point cannot move, a force requires no torque and is unbounded. Lengths are
-    therefore limited to 1 / `FLATTEST` times the shortest one.
+    The axes are those of `velocity_ellipsoid`, the lengths the inverses, limited to 1 / `FLATTEST`
+    times the shortest one: where the point cannot move, a force requires no torque.
     """
     return 1.0 / np.maximum(half, FLATTEST * half[0]) if half[0] > 0.0 else np.zeros(3)
 
@@ -80,10 +78,9 @@ def curved_arrows(centers: Array, first: Array, second: Array, radii: ArrayLike,
                   angles: ArrayLike) -> Array:
     """Points (n, CURVED_POINTS, 3) of arrows curved about axes, each as one line.
 
-    `first` and `second` (n, 3) are unit vectors perpendicular to each axis: the direction in which
-    the arrow starts, and the one a quarter turn further in the positive sense. Angles about the
-    axis [rad] are up to `FULL_ARC`. The first three points are the barbs with the tip between them,
-    the others the arc from the tip back to the start.
+    `first` and `second` (n, 3) are unit vectors perpendicular to each axis: where the arrow starts,
+    and a quarter turn further. Angles about the axis [rad] are up to `FULL_ARC`. The first three
+    points are the barbs with the tip between them, the others the arc from the tip to the start.
     """
     radii, angles = np.asarray(radii, float)[:, None], np.asarray(angles, float)[:, None]
     turned = (angles * _BACK)[:, None]      # components before points: long rows are fast
@@ -103,8 +100,8 @@ def curved_arrows(centers: Array, first: Array, second: Array, radii: ArrayLike,
 def cone(up: Array, height: float, radius: float) -> Array:
     """One line along the edges and the rim of a cone with its apex at the origin [m].
 
-    Its shape is (CONE_EDGES * (RIM_STEPS + 2), 3). `up` is a unit vector from the apex to the
-    center of the rim. Between two edges, the line follows the rim, then returns to the apex.
+    `up` is a unit vector from the apex to the center of the rim. Between two edges, the line
+    follows the rim, then returns to the apex.
     """
     first, second = (each[0] for each in across(up[None]))
     edges = np.arange(CONE_EDGES)[:, None] + np.linspace(0.0, 1.0, 1 + RIM_STEPS)
