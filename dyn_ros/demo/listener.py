@@ -52,10 +52,9 @@ class Listener:
             self._executor.spin_once(timeout_sec=left)
 
     def robots(self) -> int:
-        """Return the number of nodes discovered so far that move a robot.
+        """Return the number of nodes that move a robot, discovered so far.
 
-        The demo's own page does not count: it publishes joint states only while the robot is
-        stopped.
+        The demo's own page does not count: it does so only while the robot is stopped.
         """
         publishers = self._node.get_publishers_info_by_topic("joint_states")
         return sum(each.node_name != "viewer" for each in publishers)

@@ -44,12 +44,11 @@ def run(urdf: Path = ARM, root_joint: str = "fixed", rate: float = 500.0,
         port: int = 8080, mesh_folders: Sequence[Path] | None = None) -> None:
     """Show the dynamics of a moving robot until Ctrl-C or for a limited time.
 
-    `root_joint` is "fixed", "floating" or "planar", `rate` that of the joint states [Hz];
-    `duration` counts from the first message of the node [s]. `snapshot` is an SVG file for the last
-    picture. `browser`: also serve a page, at `port` or the next free one, and open it if there are
-    a terminal and a display. By default, meshes are searched in the folders above the description.
-    A `DemoError` if the description cannot be read, ROS is missing, a process ended early, or the
-    snapshot cannot be written.
+    `rate` is that of the joint states [Hz]; `duration` counts from the first message of the node
+    [s]. `snapshot` is an SVG file for the last picture. `browser`: also serve a page, at `port` or
+    the next free one, and open it if there are a terminal and a display. By default, meshes are
+    searched in the folders above the description. A `DemoError` if the description cannot be read,
+    ROS is missing, a process ended early, or the snapshot cannot be written.
     """
     tree = read_tree(urdf, root_joint)
     try:

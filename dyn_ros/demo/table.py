@@ -55,10 +55,7 @@ class Row:
 
 
 def rows_of(message: JointSpaceDynamics, effort_limits: Mapping[str, float]) -> list[Row]:
-    """Return the rows of a ``JointSpaceDynamics`` message.
-
-    Effort limits are by joint [N m or N]; 0, inf or missing: no limit.
-    """
+    """Return the rows of a message; an effort limit [N m or N] of 0 or inf is none."""
     def limit(name: str) -> float:
         value = effort_limits.get(name, math.nan)
         return value if 0 < value < math.inf else math.nan
@@ -70,12 +67,11 @@ def rows_of(message: JointSpaceDynamics, effort_limits: Mapping[str, float]) -> 
 
 
 class Flow:
-    """Counts messages and measures their latency.
+    """Counts messages, and measures their rate [Hz] and median latency [s] by one clock.
 
-    ``rate`` and ``latency`` cover the last second before ``now``. ``total_rate`` and
-    ``total_latency`` cover all messages (the latency at most the last 100 000). All times are
-    seconds of one clock. Rates are based on the stamps, so that drawing a picture between two
-    arrivals has no effect on them.
+    ``rate`` and ``latency`` cover the last second before ``now``, the others all messages (the
+    latency at most the last 100 000). Rates are based on the stamps, so that drawing a picture
+    between two arrivals has no effect on them.
     """
 
     def __init__(self) -> None:
@@ -112,10 +108,9 @@ def _rate(messages: int, first: float, last: float) -> float:
 
 
 def joint_table(rows: Sequence[Row], linear: bool = False, limit: int | None = None) -> Table:
-    """Return the table of joints.
+    """Return the table of joints; `linear`: some are, and the heading shows both units.
 
-    After `limit` rows, a last line states how many are not shown. `linear`: some rows are linear;
-    the heading then shows both units.
+    After `limit` rows, a last line states how many are not shown.
     """
     def unit(turning: str, sliding: str) -> str:
         return f"[dim]\\[{turning} | {sliding}][/]" if linear else f"[dim]\\[{turning}][/]"

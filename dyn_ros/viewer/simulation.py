@@ -21,7 +21,7 @@ from ..engine.model.model import Model
 from ..engine.model.urdf import Joint
 from .motion import Motion, Steering, coordinates
 
-LONGEST_STEP = 0.002    # [s]
+LONGEST_STEP = 0.002    # [s]: for accuracy
 LONGEST_GAP = 0.1       # [s]: after a longer interruption, the robot's time has stood still
 LOAD = 0.2              # of the robot's weight: at full reach it turns a joint by `TURN`
 TURN, SLIDE = 0.08, 0.02        # [rad], [m]
@@ -68,8 +68,8 @@ class CompliantRobot:
     def push(self, frame: str = "", wrench: ArrayLike | None = None) -> None:
         """Push a link, or another frame, from now on; without a wrench, nothing pushes the robot.
 
-        The wrench is force and moment on the robot at the frame's origin, expressed in it [N, N m].
-        A ValueError for an unknown frame, or numbers that are not finite; the push stays as it was.
+        It acts at the frame's origin, and is expressed in it [N, N m]. A ValueError for an unknown
+        frame, or numbers that are not finite; the push stays as it was.
         """
         self._wrenches = None if wrench is None else self.model.external_forces({frame: wrench})
 
@@ -84,10 +84,7 @@ class CompliantRobot:
             self.step(seconds / steps, *steering.advance(seconds / steps))
 
     def step(self, seconds: float, position: Array, velocity: Array, acceleration: Array) -> None:
-        """Advance by a short time [s], at most ``LONGEST_STEP`` for accuracy.
-
-        The motion (n,) is the desired one at its end.
-        """
+        """Advance by a short time [s]; the motion is the desired one (n,) at its end."""
         h, K, D = seconds, self.stiffness, self.damping
         M, bias = self._dynamics()
         friction = self._viscous + self._coulomb / np.maximum(abs(self.velocity), AT_REST)

@@ -3,7 +3,7 @@
 """What pages without ROS have in common: an actor, and the markers as the nodes publish them."""
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -59,11 +59,11 @@ class Picture:
 
     def __init__(self, model: Model) -> None:
         self._model, self._data = model, dyn_ros.Data(model)
-        self._torques = marker_arrays.torque(model, look(
+        self._torques = marker_arrays.torque(model, PlainLook(
             "torque", 0.1, full_color=FULL_LOAD, unlimited=100.0, source="nle"))
         self._bodies = marker_arrays.inertia(
-            model, look("inertia", 1.0, 0.4, shape="ellipsoid"), {})
-        self._ball = marker_arrays.MarkerArrays(look("com", BALL), marker_arrays.SPHERE)
+            model, PlainLook("inertia", 1.0, 0.4, shape="ellipsoid"), {})
+        self._ball = marker_arrays.MarkerArrays(PlainLook("com", BALL), marker_arrays.SPHERE)
 
     def compute(self, q: Array, v: Array) -> SimpleNamespace:
         """Return `TERMS` of a state, as attributes; they are valid until the next call."""
@@ -81,16 +81,23 @@ class Picture:
         for topic, some in (
                 (DYNAMICS, [*self._torques(state, terms), *bodies]),
                 (CENTROIDAL, [self._ball])):
-            session.receive_markers(topic, plain_markers(some))
+            array: Any = SimpleNamespace(
+                markers=[marker for same in some for marker in plain_markers(same)])
+            session.receive_markers(topic, array)
 
 
 class PlainLook(SimpleNamespace):
-    """A `marker_arrays.Look` without ROS."""
+    """A `marker_arrays.Look` without ROS, in the color of its kind, to which `more` belongs."""
 
     name: str
+    width: float
     scale: float
     color: Sequence[float]
-    width = 0.01
+
+    def __init__(self, family: str, scale: float, alpha: float = 1.0, **more: object) -> None:
+        code = kinds.BY_FAMILY[family].color
+        color = tuple(int(code[k:k + 2], 16) / 255 for k in (1, 3, 5))
+        super().__init__(name=family, width=0.01, scale=scale, color=(*color, alpha), **more)
 
     def marker(self, namespace: str, type: int, points: int) -> SimpleNamespace:
         return SimpleNamespace(
@@ -98,19 +105,8 @@ class PlainLook(SimpleNamespace):
             ns=namespace, type=type, lifetime=SimpleNamespace(sec=0, nanosec=0))
 
 
-def look(family: str, scale: float, alpha: float = 1.0, **more: object) -> PlainLook:
-    """Return the appearance of a kind of marker, in its color; `more` belongs to the kind."""
-    code = kinds.BY_FAMILY[family].color
-    color = tuple(int(code[k:k + 2], 16) / 255 for k in (1, 3, 5))
-    return PlainLook(name=family, scale=scale, color=(*color, alpha), **more)
-
-
-def plain_markers(arrays: Iterable[marker_arrays.MarkerArrays]) -> Any:
-    """Return markers of a `PlainLook` as a MarkerArray of `PlainMarker`."""
-    return SimpleNamespace(markers=[marker for same in arrays for marker in _plain_markers(same)])
-
-
-def _plain_markers(arrays: marker_arrays.MarkerArrays) -> Iterator[PlainMarker]:
+def plain_markers(arrays: marker_arrays.MarkerArrays) -> Iterator[PlainMarker]:
+    """Yield the markers of a `PlainLook`."""
     common, own = arrays.prototype, arrays.numbers
     numbers = np.concatenate([own["pose"], own["scale"], own["color"]], axis=1)
     flat = own.get("points", np.zeros((len(arrays), 0)))

@@ -163,12 +163,12 @@ def test_the_appearance_is_that_of_the_nodes():
     from dyn_ros.nodes.base.markers import SHARED
     from dyn_ros.nodes.markers.centroidal import CENTROIDAL
     from dyn_ros.nodes.markers.dynamics import DYNAMICS
-    from dyn_ros.viewer.standalone import BALL, FULL_LOAD, look
+    from dyn_ros.viewer.standalone import BALL, FULL_LOAD, PlainLook
     values = {spec.name: spec.default for kind in (*DYNAMICS, *CENTROIDAL) for spec in kind.specs}
     assert dict(values, **{spec.name: spec.default for spec in SHARED})["markers.width"] == (
-        look("com", 1.0).width)
+        PlainLook("com", 1.0).width)
     for family, alpha in (("torque", 1.0), ("inertia", 0.4), ("com", 1.0)):
-        np.testing.assert_allclose(look(family, 1.0, alpha).color,
+        np.testing.assert_allclose(PlainLook(family, 1.0, alpha).color,
                                    values[f"markers.{family}.color"], atol=0.005)
     assert list(FULL_LOAD) == values["markers.torque.full_color"]
     assert values["markers.com.scale"] == BALL

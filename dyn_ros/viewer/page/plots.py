@@ -195,8 +195,11 @@ class _Plot:
         self._curves = curves
         self._scale = find_scale(-1.0, 1.0)
         self._text = gui.add_html("")
+        series = ({"label": "time (s)"}, *(
+            {"label": name, "stroke": CURVES[name].color, "width": 1.25, "dash": CURVES[name].dash}
+            for name in curves))
         self._plot = gui.add_uplot(
-            (np.zeros(0),) * (1 + len(curves)), _series(curves), height=HEIGHT,
+            (np.zeros(0),) * (1 + len(curves)), series, height=HEIGHT,
             legend={"show": True, "live": True}, padding=(ABOVE, LABELS, BELOW, 0),
             cursor={"sync": {"key": "torques"}, "points": {"size": 5}},
             axes=_axes(self._scale), scales=_scales(self._scale, seconds))
@@ -225,12 +228,6 @@ def send_data(plot: viser.GuiUplotHandle, times: Array, samples: Array) -> None:
                        [x if math.isfinite(x) else None for x in values.tolist()])
     plot._impl.gui_api._websock_interface.queue_message(
         GuiUpdateMessage(plot._impl.uuid, {"data": tuple(columns)}))
-
-
-def _series(curves: Sequence[str]) -> tuple[dict[str, Any], ...]:
-    return ({"label": "time (s)"}, *(
-        {"label": name, "stroke": CURVES[name].color, "width": 1.25, "dash": CURVES[name].dash}
-        for name in curves))
 
 
 def _axes(scale: Scale) -> tuple[dict[str, Any], ...]:

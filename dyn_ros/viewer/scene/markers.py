@@ -185,19 +185,19 @@ class Drawing:
             if not self._nodes[at].markers and not self._nodes[at].lasts:
                 del self._nodes[at]
         self._changed.clear()
-        self._remove_idle()
-        return problems
-
-    def _remove_idle(self) -> None:
         idle = [at for at, node in self._nodes.items() if not node.markers]
         if len(idle) > MOST_IDLE:
             for at in idle:
                 self._nodes.pop(at).remove()
+        return problems
 
     def _draw(self, node: Node, visible: bool) -> None:
         parts = [look.parts for look in node.markers.values() if look.shown]
         if not parts:
-            node.hide() if node.lasts else node.remove()
+            if not node.lasts:
+                node.remove()
+            elif node.handle is not None:       # browsers hide it at once, but remove it later
+                node.handle.visible = False
             return
         values = {name: np.concatenate([part[name] for part in parts])
                   if isinstance(parts[0][name], np.ndarray) else parts[0][name]
@@ -238,11 +238,6 @@ class Node:
             self.handle.position = position
         if abs(self.handle.wxyz - turn).max() > MOVED:
             self.handle.wxyz = turn
-
-    def hide(self) -> None:
-        """Hide the scene node: browsers do this at once, but remove it one frame later."""
-        if self.handle is not None:
-            self.handle.visible = False
 
     def remove(self) -> None:
         if self.handle is not None:

@@ -90,10 +90,10 @@ class RobotScene:
                 self._source[i], self._ratio[i] = own.index(i), 1.0
 
     def _add_joints(self) -> list[viser.FrameHandle]:
-        self._paths: list[str] = []
+        self._paths = ["/robot"]        # of the joints; the last one is the root link's
         nodes = []
         for i, joint in enumerate(self._moving):
-            self._paths.append(f"{self._path(joint.parent)}/{i}")
+            self._paths.insert(i, f"{self._paths[joint.parent]}/{i}")
             nodes.append(self._scene.add_frame(
                 self._paths[i], show_axes=False, wxyz=wxyz(joint.placement[:3, :3]),
                 position=joint.placement[:3, 3]))
@@ -105,10 +105,6 @@ class RobotScene:
         self._slides = [joint.kind == "prismatic" for joint in self._moving]
         self._shown = np.zeros(len(self._moving))
         return nodes
-
-    def _path(self, joint: int) -> str:
-        """Return the name of a joint's node; -1: the root link."""
-        return self._paths[joint] if joint >= 0 else "/robot"
 
     # Shapes
 
@@ -135,7 +131,7 @@ class RobotScene:
 
     def _add_shape(self, frame: Frame, name: str, shape: Shape) -> bool:
         placed = frame.placement @ shape.placement
-        name = f"{self._path(frame.parent)}/{frame.name.replace('/', '|')}:{name}"
+        name = f"{self._paths[frame.parent]}/{frame.name.replace('/', '|')}:{name}"
         place = {"wxyz": wxyz(placed[:3, :3]), "position": placed[:3, 3]}
         self._corners += [(frame.parent, placed @ corner) for corner in corners(shape)]
         try:
@@ -150,7 +146,7 @@ class RobotScene:
         origins = [each.placement[:3, 3] for each in self._moving if each.parent == joint]
         origins += [frame.placement[:3, 3] for frame in self._tree.frames if frame.parent == joint]
         ends = np.array([end for end in origins if np.linalg.norm(end) > 1e-6]).reshape(-1, 3)
-        path = self._path(joint)
+        path = self._paths[joint]
         width = 0.1 * max([0.1, *np.linalg.norm(ends, axis=1)])
         self._scene.add_icosphere(f"{path}/bone", radius=width, color=BONE, subdivisions=2)
         if len(ends):
@@ -197,7 +193,7 @@ class RobotScene:
         if frame not in self._frames:
             raise ValueError(f"the robot has no frame '{frame}'")
         at = self._frames[frame]
-        path = self._path(at.parent)
+        path = self._paths[at.parent]
         if np.array_equal(at.placement, np.eye(4)):
             return path
         if frame not in self._added:
