@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.bodies import Body, joined, moved
 from ..observer.momentum_observer import METHODS
-from ..observer.session import KALMAN_NOISE, Index, Session, Setup, runs
+from ..observer.session import KALMAN_NOISE, Session, Setup, runs
 from ..states.joint_states import joint_rows
 from .write import columns
 from .write.columns import Table
@@ -94,17 +94,8 @@ class Settings:
         return _FORGOTTEN * time_constants + self.max_gap + abs(self.effort_delay)
 
 
-class SelectedJoints(NamedTuple):
-    """The selected joints of a model: their rows in q and in v, and the names of these rows."""
-
-    position_rows: Index
-    rows: Index
-    position_names: list[str]
-    names: list[str]
-
-
-def select(model: Model, joints: Sequence[str] = ()) -> SelectedJoints:
-    """Select joints by name; none: all that have coordinates of their own."""
+def select(model: Model, joints: Sequence[str] = ()) -> tuple[list[int], list[int]]:
+    """Rows in q and in v of joints, by name; none: of all that have coordinates of their own."""
     own = [name for name, nv in zip(model.joint_names, model.nvs) if nv]
     for name in joints:
         if name not in own:
@@ -113,10 +104,7 @@ def select(model: Model, joints: Sequence[str] = ()) -> SelectedJoints:
             raise ValueError(f"joints: {name!r:.80} {what}; available: {', '.join(own)}")
     if len(set(joints)) != len(joints):
         raise ValueError(f"joints: expected each name once, got {', '.join(joints)}")
-    position_rows, rows = joint_rows(model, joints or own)
-    return SelectedJoints(np.array(position_rows, np.int64), np.array(rows, np.int64),
-                          [model.position_names[row] for row in position_rows],
-                          [model.velocity_names[row] for row in rows])
+    return joint_rows(model, joints or own)
 
 
 def row_values(model: Model, settings: Settings, name: str, default: float) -> Array:
@@ -125,7 +113,7 @@ def row_values(model: Model, settings: Settings, name: str, default: float) -> A
     values = np.full(model.nv, default)
     if not numbers:
         return values
-    rows = select(model, settings.joints).rows
+    _, rows = select(model, settings.joints)
     if len(numbers) not in (1, len(rows)):
         raise ValueError(f"{name}: expected one number, or {len(rows)}: one for each velocity of "
                          f"the selected joints; got {len(numbers)}")
@@ -155,9 +143,8 @@ def compute(model: Model, states: Any, warm: int, quantities: Sequence[str],
     """
     settings = settings or Settings()
     wanted = columns.known_quantities(quantities)
-    selected = select(model, settings.joints)
     own = slice(warm, len(states.stamp) - after)
-    made = _Maker(model, states, own, settings, selected)
+    made = _Maker(model, states, own, settings)
     made.add("time", 1e-9 * made.stamp, "s")
     made.add("stamp", made.stamp, "ns")
     terms = made.terms([term for name in wanted for term in _OF_TERMS.get(name, ())])
@@ -171,9 +158,9 @@ def compute(model: Model, states: Any, warm: int, quantities: Sequence[str],
     frame = next(frame.name for frame in model.tree.frames if frame.kind == "body")
     base = model.tree.joints[0].kind if model.njoints else ""
     moves = base in ("floating", "planar")
-    return Table(made.columns, states.log_time[own], made.units, selected.names,
-                 selected.position_names, frame, "world" if moves else frame,
-                 base if moves and 0 in selected.rows else "")
+    return Table(made.columns, states.log_time[own], made.units, list(made.rows),
+                 list(made.position_rows), frame, "world" if moves else frame,
+                 base if moves and 0 in made.rows.values() else "")
 
 
 def _lengths(model: Model) -> set[int]:
@@ -186,10 +173,12 @@ def _lengths(model: Model) -> set[int]:
 class _Maker:
     """Makes the columns of quantities, one method for each of them."""
 
-    def __init__(self, model: Model, states: Any, own: slice, settings: Settings,
-                 selected: SelectedJoints) -> None:
+    def __init__(self, model: Model, states: Any, own: slice, settings: Settings) -> None:
         self._model, self._data, self._settings = model, Data(model), settings
-        self._states, self._own, self._selected = states, own, selected
+        self._states, self._own = states, own
+        position_rows, rows = select(model, settings.joints)
+        self.position_rows = {model.position_names[row]: row for row in position_rows}
+        self.rows = {model.velocity_names[row]: row for row in rows}
         self.stamp = states.stamp[own]
         self._q, self._v, self._tau = states.q[own], states.v[own], states.tau[own]
         self._lengths = _lengths(model)
@@ -201,7 +190,7 @@ class _Maker:
 
     def add_rows(self, quantity: str, values: Array) -> None:
         """Add a column for each selected joint, of efforts, from those of all, (n, nv)."""
-        for name, row in zip(self._selected.names, self._selected.rows):
+        for name, row in self.rows.items():
             self.add(f"{quantity}.{name}", values[:, row], "N" if row in self._lengths else "N m")
 
     def terms(self, names: Sequence[str]) -> dict[str, Array]:
@@ -227,18 +216,16 @@ class _Maker:
 
     def state(self, terms: dict[str, Array]) -> None:
         """Positions, velocities and efforts as recorded."""
-        selected = self._selected
-        for name, row in zip(selected.position_names, selected.position_rows):
+        for name, row in self.position_rows.items():
             self.add(f"position.{name}", self._q[:, row], self._position_unit(name))
-        for name, row in zip(selected.names, selected.rows):
+        for name, row in self.rows.items():
             self.add(f"velocity.{name}", self._v[:, row],
                      "m/s" if row in self._lengths else "rad/s")
         self.add_rows("effort", self._tau)
 
     def _position_unit(self, name: str) -> str:
-        if name in self._selected.names:
-            row = self._selected.rows[self._selected.names.index(name)]
-            return "m" if row in self._lengths else "rad"
+        if name in self.rows:
+            return "m" if self.rows[name] in self._lengths else "rad"
         last = name.rpartition("/")[2]
         return "m" if last in ("x", "y", "z") else "rad" if last in ("yaw", "theta") else ""
 
@@ -301,7 +288,7 @@ class _Maker:
         """Mechanical power of the motors; the total is that of all joints."""
         constant = row_values(self._model, self._settings, "effort_constant", 1.0)
         power = self._tau * constant * self._v
-        for name, row in zip(self._selected.names, self._selected.rows):
+        for name, row in self.rows.items():
             self.add(f"power.{name}", power[:, row], "W")
         self.add("power.total", power.sum(axis=1), "W")
 

@@ -3,7 +3,7 @@
 """A summary of the columns of many tables, which can be added."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,16 +71,14 @@ class Summary:
 
     def to_dict(self) -> dict[str, Any]:
         return {"rows": self.rows, "seconds": self.seconds, "columns": {
-            name: [one.count, one.square, *((one.lowest, one.highest) if one.count else
-                                            (None, None)), one.unit]
+            name: astuple(one) if one.count else (0, 0.0, None, None, one.unit)
             for name, one in self.columns.items()}}
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Summary:
         return cls(content["rows"], content["seconds"], {
-            name: Column(count, square, np.inf if lowest is None else lowest,
-                         -np.inf if highest is None else highest, unit)
-            for name, (count, square, lowest, highest, unit) in content["columns"].items()})
+            name: Column(count, *numbers) if count else column(np.zeros(0), numbers[-1])
+            for name, (count, *numbers) in content["columns"].items()})
 
     def printed(self) -> Printed:
         from rich import box
