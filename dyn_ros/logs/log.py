@@ -137,20 +137,20 @@ class Log:
                     [recorded.path for recorded in self.recordings],
                     [float(recorded.folder.origin.size) for recorded in self.recordings],
                     progress=progress)
-        for done in jobs:
-            recorded = self.recordings[done.recording]
-            if done.failure is not None:
-                self._fail(recorded, done.failure)
-            elif done.number is not None:
-                self.messages += done.value["messages"]
-                self._add(recorded, done.value)
+        for call, value, failure in jobs:
+            recorded = self.recordings[call.recording]
+            if failure is not None:
+                self._fail(recorded, failure)
+            elif call.number is not None:
+                self.messages += value["messages"]
+                self._add(recorded, value)
                 with _writing():
-                    recorded.folder.add(done.number, done.value)
-            elif done.value.damage:
-                recorded.note(done.value.damage)
-            if done.number is not None:
+                    recorded.folder.add(call.number, value)
+            elif value.damage:
+                recorded.note(value.damage)
+            if call.number is not None:
                 recorded.waiting -= 1
-            is_begun = done.number is not None or done.failure is None
+            is_begun = call.number is not None or failure is None
             if is_begun and not recorded.waiting and self._write.kind == "mcap":
                 with _writing():
                     bag.write_metadata(recorded.folder.path)

@@ -21,7 +21,7 @@ from . import kernels
 from .formats.sources import discover
 from .part import read_part
 from .recording import Recording, recording_of, thinned
-from .run.jobs import Done, Jobs, Progress, Workers
+from .run.jobs import Jobs, Progress, Workers
 from .run.plan import Moment, Part
 from .run.workers import Call, LocalWorkers
 from .selection import Base, Prepared, Request, Robot, Selection, prepare, robot_of
@@ -126,7 +126,7 @@ def map(function: Callable[[Recording], Any],
         Jobs, plan=functools.partial(prepare, request),
         calls=functools.partial(_calls, functools.partial(_call, function, rate)),
         recordings=paths, sizes=[float(Origin.of(path).size) for path in paths], progress=progress)
-    return _results(start, jobs, paths) if reduce is None else _total(
+    return _each(start, jobs, paths) if reduce is None else _total(
         start, functools.partial(jobs, reduce=reduce), paths)
 
 
@@ -169,19 +169,24 @@ def _require_sendable(function: Any, reduce: Any, scheduler: str | None) -> None
                              "module, not in another function") from None
 
 
-def _results(start: Callable[[], Workers], jobs: Callable[[Workers], Jobs],
-             paths: Sequence[Path]) -> Iterator[Result]:
+def _each(start: Callable[[], Workers], jobs: Callable[[Workers], Jobs], paths: Sequence[Path]
+          ) -> Iterator[Result]:
     with closing(start()) as workers:
-        for done in jobs(workers):
-            if done.failure is not None or done.number is not None:
-                yield _result(done, paths)
+        yield from _results(jobs(workers), paths)
+
+
+def _results(jobs: Jobs, paths: Sequence[Path]) -> Iterator[Result]:
+    for call, value, failure in jobs:
+        if failure is not None or call.number is not None:
+            yield Result(str(paths[call.recording]), call.number, value,
+                         None if failure is None else str(failure))
 
 
 def _total(start: Callable[[], Workers], jobs: Callable[[Workers], Jobs], paths: Sequence[Path]
            ) -> Any:
     with closing(start()) as workers:
         combined = jobs(workers)
-        failed = [_result(done, paths) for done in combined if done.failure is not None]
+        failed = [result for result in _results(combined, paths) if result.error is not None]
         if not combined.total:
             reason = f": {failed[0].path}: {failed[0].error}" if failed else ""
             raise ValueError(f"recordings: there is no value to combine{reason}")
@@ -190,11 +195,6 @@ def _total(start: Callable[[], Workers], jobs: Callable[[Workers], Jobs], paths:
             warnings.warn(f"{len(failed)} parts or recordings are left out: {names}",
                           RuntimeWarning, stacklevel=3)
         return combined.total[0]
-
-
-def _result(done: Done, paths: Sequence[Path]) -> Result:
-    error = None if done.failure is None else str(done.failure)
-    return Result(str(paths[done.recording]), done.number, done.value, error)
 
 
 def _calls(function: Callable[..., Any], index: int, prepared: Prepared

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .workers import Call, Failure, LocalWorkers
 
@@ -40,18 +40,6 @@ def completed(workers: Workers, *queues: deque[Call]
         yield workers.next_done()
 
 
-class Done(NamedTuple):
-    """A part of a recording that has been worked on, or a recording that has been planned.
-
-    ``number`` is None for a plan; ``value`` is None if there is a failure or values are combined.
-    """
-
-    recording: int
-    number: int | None
-    value: Any
-    failure: Failure | None
-
-
 class Jobs:
     """Plans recordings and works on their parts.
 
@@ -60,6 +48,9 @@ class Jobs:
     everything. The sizes of recordings, in any unit, are for the progress, which is called with the
     fraction that is done and the recording. ``reduce`` combines two values, see `Total`: ``total``
     contains the combined value, once all is done, and is empty if there is none.
+
+    An iteration does everything, and yields each call as soon as it is done, of plans too. Its
+    value is None if it failed or values are combined.
     """
 
     def __init__(self, workers: Workers, plan: Callable[[Any], Any],
@@ -79,7 +70,7 @@ class Jobs:
         self._top = Total(workers, reduce)
         self.total: list[Any] = []
 
-    def __iter__(self) -> Iterator[Done]:
+    def __iter__(self) -> Iterator[tuple[Call, Any, Failure | None]]:
         for call, held, failure in completed(self._workers, self._parts, self._plans):
             is_part = call.number is not None
             is_combined = is_part and self._reduce is not None
@@ -88,7 +79,7 @@ class Jobs:
                 self._finish_part(call, [held] if is_combined and not failure else [])
             else:
                 self._add_parts(call.recording, value, failure)
-            yield Done(call.recording, call.number, value, failure)
+            yield call, value, failure
         self.total = [self._workers.value(held) for held in self._top.finish()]
 
     def _add_parts(self, index: int, planned: Any, failure: Failure | None) -> None:

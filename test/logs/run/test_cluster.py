@@ -17,7 +17,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 from logs import part_functions as functions
-from logs.run.test_jobs import jobs_of, run
+from logs.run.test_jobs import events_of, jobs_of, run
 
 import dyn_ros
 from dyn_ros import logs
@@ -110,7 +110,7 @@ def test_an_exception_that_cannot_be_unpickled(workers):
 def test_a_worker_is_killed_and_each_result_is_there_once(cluster, workers, tmp_path):
     jobs = jobs_of(workers, partial(functions.slowly, tmp_path), [40], reduce=operator.add)
     done = []
-    for event in jobs:
+    for event in events_of(jobs):
         if event.number is not None:
             done.append(event)
             if len(done) == 10:

@@ -9,12 +9,13 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from logs import part_functions as functions
 
-from dyn_ros.logs.run.jobs import Done, Jobs
-from dyn_ros.logs.run.workers import Call, LocalWorkers
+from dyn_ros.logs.run.jobs import Jobs
+from dyn_ros.logs.run.workers import Call, Failure, LocalWorkers
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +35,22 @@ def jobs_of(workers, function, counts, **options):
                 **options)
 
 
+class Done(NamedTuple):
+    """A part that has been worked on, or a recording that has been planned: no number."""
+
+    recording: int
+    number: int | None
+    value: Any
+    failure: Failure | None
+
+
+def events_of(jobs):
+    return (Done(call.recording, call.number, value, failure) for call, value, failure in jobs)
+
+
 def run(workers, function, counts, **options):
     jobs = jobs_of(workers, function, counts, **options)
-    return jobs, list(jobs)
+    return jobs, list(events_of(jobs))
 
 
 def of_parts(events):
@@ -111,7 +125,7 @@ def test_a_process_that_is_killed_while_it_starts():
 
 def test_closing_ends_the_processes(tmp_path):
     workers = LocalWorkers(2, retries=0)
-    jobs = iter(jobs_of(workers, functions.pid, [50]))
+    jobs = events_of(jobs_of(workers, functions.pid, [50]))
     next(jobs)
     found = {next(jobs).value for _ in range(10)}
     workers.close()
