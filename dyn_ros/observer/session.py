@@ -98,10 +98,7 @@ class Session:
         self.external, self.residual, self.frictionless = np.zeros((3, model.nv))
         self.valid = self.residual_valid = False
         self.problem, self.restarts = "", 0
-        self._running = self._residual_running = False
-        self._stamp = self._residual_started = 0
-        self._started: int | None = None
-        self._period = 0.0
+        self._running, self._stamp, self._period = False, 0, 0.0
 
     def filter(self, name: str) -> _Filter:
         """That of "external", "residual" or "frictionless"."""
@@ -118,12 +115,14 @@ class Session:
 
     def stop(self) -> None:
         """Stop until the next ``update``."""
-        self._running = self._residual_running = self.valid = self.residual_valid = False
+        self._running = self.valid = self.residual_valid = False
 
     def begin(self) -> None:
         """Start at the next sample, with nothing known."""
-        self._running, self._started, self._period = True, None, 0.0
+        self._running, self._period = True, 0.0
         self._line.reset()
+        for each in self._filters.values():
+            each.started = None
 
     def update(self, stamp: int, q: Array, v: Array | None, tau: Array | None, missing: str = "", *,
                residual: bool = False) -> tuple[Array, float] | None:
@@ -142,9 +141,9 @@ class Session:
         if self._running and stamp == self._stamp:
             self.problem = "the stamps of joint_states do not advance"
             return None
+        dt = 1e-9 * (stamp - self._stamp) if self._running else 1.0     # unused
         if not self._running:
             self.begin()
-        dt = 1e-9 * (stamp - self._stamp) if self._started is not None else 1.0    # unused
         self._stamp, self.problem = stamp, ""
         sample = self._line.push(stamp, q, v, tau)
         if sample is None:
@@ -154,27 +153,20 @@ class Session:
         return self._process(stamp, dt, residual)
 
     def _process(self, stamp: int, dt: float, residual: bool) -> tuple[Array, float] | None:
-        q, v, tau, external = self.q, self.v, self.tau, self.filter("external")
-        if self._started is None:
-            self._started = stamp
-            external.start(q, v, tau)
+        sample = stamp, self.q, self.v, self.tau, dt
         try:
-            observed, self.external = external.update(q, v, tau, dt)
+            observed, self.external, started = self.filter("external").update(*sample)
         except ValueError:
             self._fail("the state or the efforts are too large to compute with")
             return None
-        self.valid = self._has_settled(stamp - self._started)
-        if not residual:
-            self._residual_running = False
-            return observed, dt
-        with_friction, without = self.filter("residual"), self.filter("frictionless")
-        if not self._residual_running:
-            self._residual_running, self._residual_started = True, stamp
-            with_friction.start(q, v, tau)
-            without.start(q, v, tau)
-        self.residual = with_friction.update(q, v, tau, dt)[1]
-        self.frictionless = without.update(q, v, tau, dt)[1]
-        self.residual_valid = self._has_settled(stamp - self._residual_started)
+        self.valid = self._has_settled(stamp - started)
+        if residual:
+            _, self.residual, started = self.filter("residual").update(*sample)
+            _, self.frictionless, _ = self.filter("frictionless").update(*sample)
+            self.residual_valid = self._has_settled(stamp - started)
+        else:
+            for name in self._filters.keys() - {"external"}:
+                self._filters[name].started = None
         return observed, dt
 
     def _has_settled(self, duration: Any) -> Any:
@@ -257,6 +249,8 @@ class Session:
 class _Filter:
     """The observer and the second low pass of one result."""
 
+    started: int | None = None          # the stamp of its first sample [ns]
+
     def __init__(self, model: Model, data: Data, setup: Setup, name: str) -> None:
         self._model, self._data = model, data
         self._is_residual = name != "external"
@@ -278,11 +272,15 @@ class _Filter:
         if self._low_pass:
             self._low_pass.reset()
 
-    def update(self, q: Array, v: Array, tau: Array, dt: float) -> tuple[Array, Array]:
-        """Before and after the second low pass, (nv,)."""
+    def update(self, stamp: int, q: Array, v: Array, tau: Array, dt: float
+               ) -> tuple[Array, Array, int]:
+        """Before and after the second low pass, (nv,), and when it was started."""
+        if self.started is None:
+            self.started = stamp
+            self.start(q, v, tau)
         observed = self.observer.update(q, v, tau, dt)
         smooth = self._low_pass.update(observed, dt) if self._low_pass else observed
-        return observed, -smooth if self._is_residual else smooth
+        return observed, -smooth if self._is_residual else smooth, self.started
 
     def run(self, motion: StampedMotion, dt: Array) -> Array:
         """The result for each sample of a motion from its start, (n, nv)."""
