@@ -16,7 +16,7 @@ from .quantities import Settings, compute
 from .recording import incomplete_of, notes_of, thinned
 from .run.jobs import Jobs, Progress, Workers
 from .run.plan import Part
-from .run.workers import Call, Failure
+from .run.workers import Call
 from .selection import Prepared, Request, Selection, prepare
 from .write import bag, parquet
 from .write.results import Folder, Origin, alone, folders
@@ -139,8 +139,10 @@ class Log:
                     progress=progress)
         for call, value, failure in jobs:
             recorded = self.recordings[call.recording]
+            if failure is not None and failure.kind == NotWritten.__name__:
+                raise NotWritten(failure.message)
             if failure is not None:
-                self._fail(recorded, failure)
+                recorded.note(str(failure))
             elif call.number is not None:
                 self.messages += value["messages"]
                 self._add(recorded, value)
@@ -171,11 +173,6 @@ class Log:
                 for part in prepared.parts if part.number not in finished]
         recorded.waiting = len(left)
         return left, sum(part.size for part in prepared.parts if part.number in finished)
-
-    def _fail(self, recorded: Recorded, failure: Failure) -> None:
-        if failure.kind == NotWritten.__name__:
-            raise NotWritten(failure.message)
-        recorded.note(str(failure))
 
     def _add(self, recorded: Recorded, facts: dict[str, Any]) -> None:
         self.states += facts["states"]

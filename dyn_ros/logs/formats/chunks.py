@@ -64,8 +64,7 @@ class Walk(ABC):
         self.damage = self.damage or damage
 
     def read(self, offset: int, length: int) -> bytes:
-        self.file.seek(offset)
-        return self.file.read(length)
+        return read_at(self.file, offset, length)
 
     def forget_last(self) -> None:
         """Forget what the last chunk contains: its index may be cut."""
@@ -136,6 +135,11 @@ def scan_of(channels: Channels, chunks: Sequence[Chunk], counts: Mapping[int, in
 
 
 # --- reading
+
+def read_at(file: BinaryIO, offset: int, length: int) -> bytes:
+    file.seek(offset)
+    return file.read(length)
+
 
 def _read(file: BinaryIO, place: tuple[Any, ...], content: Content) -> tuple[bytes, bool, str]:
     """Records of a chunk, whether their end is missing, and what is wrong with them."""

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 from . import chunks as ck
 from . import serialized as ser
 from . import spans as sp
-from .chunks import Chunk
+from .chunks import Chunk, read_at
 from .compression import Damaged, decompress
 from .index_kernel import INDEX_MCAP
 from .spans import Scan
@@ -69,7 +69,7 @@ def _summarized(file: BinaryIO, size: int) -> Scan | None:
             or any(sum(chunk.place) > size or not chunk.is_known(summary.channels)
                    for chunk in chunks)):
         return None
-    intact = [chunk for chunk in chunks if _at(file, chunk.place[0], 1) == bytes([_CHUNK])]
+    intact = [chunk for chunk in chunks if read_at(file, chunk.place[0], 1) == bytes([_CHUNK])]
     damage = "" if len(intact) == len(chunks) else (
         f"is damaged: {len(intact):,} of its {len(chunks):,} chunks are found")
     return ck.scan_of(channels, intact, statistics.channel_message_counts, damage, _SPAN)
@@ -77,26 +77,21 @@ def _summarized(file: BinaryIO, size: int) -> Scan | None:
 
 def _summary_damage(file: BinaryIO, size: int) -> str:
     """What is wrong with the end of a file, whose last records are summary and footer."""
-    footer = _at(file, max(size - _FOOTER, 0), _FOOTER)
+    footer = read_at(file, max(size - _FOOTER, 0), _FOOTER)
     if not footer.endswith(MAGIC) or footer[:1] != b"\x02":
         return f"ends in the middle of its index, at byte {size:,}: all messages can be read"
     start, _, checksum = struct.unpack_from("<QQI", footer, 9)
     start, stop = start or size - _FOOTER, size - len(MAGIC) - 4
-    if checksum and zlib.crc32(_at(file, start, max(stop - start, 0))) != checksum:
+    if checksum and zlib.crc32(read_at(file, start, max(stop - start, 0))) != checksum:
         return "has a damaged index: its checksum does not match"
     return ""
-
-
-def _at(file: BinaryIO, offset: int, length: int) -> bytes:
-    file.seek(offset)
-    return file.read(length)
 
 
 # --- reading
 
 def _content(file: BinaryIO, place: tuple[Any, ...]) -> tuple[bytes, bool]:
     """Records of a chunk, or of messages outside chunks; see `chunks.Content`."""
-    data = _at(file, *place)
+    data = read_at(file, *place)
     if data[:1] != bytes([_CHUNK]):
         return data, False
     try:

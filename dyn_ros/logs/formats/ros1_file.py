@@ -18,7 +18,7 @@ from ...cdr.decode import ROS1
 from . import chunks as ck
 from . import serialized as ser
 from . import spans as sp
-from .chunks import Chunk
+from .chunks import Chunk, read_at
 from .compression import decompress
 from .index_kernel import INDEX_ROS1
 from .spans import Scan
@@ -43,8 +43,7 @@ def scan(path: Path) -> Scan:
 def _content(file: BinaryIO, place: tuple[Any, ...]) -> tuple[bytes, bool]:
     """Records of a chunk; see `chunks.Content`."""
     offset, length, kind, size = place
-    file.seek(offset)
-    packed = file.read(length)
+    packed = read_at(file, offset, length)
     is_cut = file.read(1) == b""
     content = decompress(kind, packed, size, is_cut)
     return content, len(content) < size

@@ -89,7 +89,7 @@ class LocalWorkers:
         before = set(multiprocessing.active_children())
         self._pool = ProcessPoolExecutor(self._count, multiprocessing.get_context(method), _begin,
                                          (method == "fork", self._temporary.name))
-        with _one_thread_each(), _ctrl_c_waits():       # each of these starts a process
+        with _prepared():       # each of these calls starts a process
             self._starts = [self._pool.submit(int) for _ in range(self._count)]
         self._processes = set(multiprocessing.active_children()) - before
 
@@ -168,26 +168,21 @@ def _can_fork() -> bool:
 
 
 @contextmanager
-def _ctrl_c_waits() -> Iterator[None]:
-    """Start processes that Ctrl-C does not interrupt before they ignore it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+def _prepared() -> Iterator[None]:
+    """Start processes that Ctrl-C does not interrupt before they ignore it.
 
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Start processes whose linear algebra does not compete for the same cores."""
-    before = os.environ.copy()
+    Their linear algebra does not compete for the same cores.
+    """
+    environment = os.environ.copy()
+    signals = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
     try:
         yield
     finally:
         for name in _ONE_THREAD:
             del os.environ[name]
-        os.environ.update(before)
+        os.environ.update(environment)
+        signal.pthread_sigmask(signal.SIG_SETMASK, signals)
 
 
 # -- in the processes
