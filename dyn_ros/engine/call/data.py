@@ -220,5 +220,3 @@ def _restored(model: Model, arrays: dict[str, tuple[Array, tuple[int, ...]]]) ->
             if known.is_open:
                 data._publish(known, shape[known.shape.index("constraints")])
     return data
-
-

@@ -144,6 +144,8 @@ def _value_error(arguments: dict[str, bool], parameters: list[str]) -> str:
         causes.append("contacts of the same name or of more than 36 rows")
     if "contacts" in arguments or "dimension" in arguments:
         causes.append("a frame that no joint moves")
+    if "reference" in arguments:
+        causes.append("parameters that are not physical (see ``is_physical``)")
     unknown = [word for name, word in _ONE_OF.items() if name in arguments]
     if any(entry.startswith("f_ext : dict") for entry in parameters):
         unknown.append("frame in ``f_ext``")

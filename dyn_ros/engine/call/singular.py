@@ -13,7 +13,7 @@ import numpy as np
 
 from ..kernel.lie import cross
 from ..kernel.types import Array
-from ..model.lie_groups import joint_motion, position
+from ..model.configuration import GROUPS, joint_motion, position
 from ..model.model import Model
 
 _ROUNDING = 2e-15        # relative size of a pivot below which a kernel has no significant digits
@@ -157,12 +157,8 @@ def _jacobians(model, q):
 
 def _subspace(joint):
     """The motion subspace, (6, n), expressed in the joint frame."""
-    if joint.kind == "floating":
-        return np.eye(6)
-    if joint.kind == "spherical":
-        return np.eye(6)[:, 3:]
-    if joint.kind == "planar":
-        return np.eye(6)[:, [0, 1, 5]]
+    if joint.kind in GROUPS:
+        return np.eye(6)[:, GROUPS[joint.kind].components]
     S = np.zeros((6, 1))
     S[:3 if joint.kind == "prismatic" else 6, 0][-3:] = joint.axis
     return S * (joint.mimic.multiplier if joint.mimic else 1.0)

@@ -7,7 +7,7 @@ import hashlib
 import sys
 from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from llvmlite import ir
@@ -28,18 +28,6 @@ implementations: dict[Any, list[FunctionType]] = {}
 
 class NotComparable(TypeError):
     """A constant that cannot be compared with that of another process."""
-
-
-class Reach(NamedTuple):
-    """Everything that a function refers to, directly or through others.
-
-    ``functions`` are Python functions that are compiled, or that generate code during compilation,
-    including the function itself, by module and qualified name; ``constants`` the global and
-    enclosing variables that they read (numbers, tuples, types), by function and name.
-    """
-
-    functions: dict[str, FunctionType]
-    constants: dict[str, Any]
 
 
 def _codes(code: CodeType) -> list[CodeType]:
@@ -164,8 +152,11 @@ def walk(find: Callable[[FunctionType], tuple[list[FunctionType], Found]],
             yield function, found
 
 
-def reach(function: Any) -> Reach:
-    """Find everything that a function refers to; it need not be compiled yet."""
+def _reach(function: Any) -> tuple[dict[str, FunctionType], dict[str, Any]]:
+    """The functions that a function refers to, itself included, and the constants that they read.
+
+    Directly or indirectly; by module and qualified name. It need not be compiled yet.
+    """
     found: dict[str, FunctionType] = {}
     constants: dict[str, Any] = {}
     for each, own in walk(references, function):
@@ -176,7 +167,7 @@ def reach(function: Any) -> Reach:
             place = f"{base} {count}"
         found[place] = each
         constants |= {f"{place}.{name}": value for name, value in own.items()}
-    return Reach(found, constants)
+    return found, constants
 
 
 # --- the digest
@@ -257,7 +248,7 @@ def digest(function: Any, signature: Any, circumstances: Any,
     ``parts_of_type`` returns the classes and functions that determine the memory layout of a type's
     values. A NotComparable names a constant that cannot be compared by its value.
     """
-    functions, constants = reach(function)
+    functions, constants = _reach(function)
     found = hashlib.sha256(repr(circumstances).encode())
     for each in (signature.return_type, *signature.args):
         found.update(_type(each, parts_of_type).encode() + b"\0")

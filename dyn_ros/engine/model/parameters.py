@@ -264,12 +264,6 @@ def entropic_divergence(parameters: ArrayLike, reference: ArrayLike) -> Scalar:
     float or (...) ndarray
         0 if they are equal, otherwise positive.
 
-    Raises
-    ------
-    ValueError
-        Wrong shape, a number that is not finite, or parameters that are not physical (see
-        ``is_physical``).
-
     Examples
     --------
     >>> body = dyn_ros.Inertia.from_box(2.0, [0.1, 0.2, 0.3]).dynamic_parameters()
@@ -290,12 +284,6 @@ def riemannian_distance(parameters: ArrayLike, reference: ArrayLike) -> Scalar:
     -------
     float or (...) ndarray
         Symmetric; without units.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape, a number that is not finite, or parameters that are not physical (see
-        ``is_physical``).
 
     Examples
     --------

@@ -11,10 +11,10 @@ from ..kernel import lie
 from ..kernel.types import Array
 from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3
+from .configuration import joint_motion
 from .frames import frame_number
 from .inertia import Payload, link_frame
 from .inputs import finite_array
-from .lie_groups import joint_motion
 from .urdf import ONE_DOF, Frame, Tree
 from .urdf.tree import FARTHEST_ANGLE, LARGEST
 

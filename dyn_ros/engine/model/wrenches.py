@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from .configuration import joint_motion, position
 from .frames import ReferenceFrame
 from .inputs import as_array, finite_array, require_valid
-from .lie_groups import joint_motion, position
 
 _WORLD = "world"
 

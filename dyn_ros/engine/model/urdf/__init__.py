@@ -61,9 +61,7 @@ def _assemble(robot, root, root_joint, mimic, warnings):
     moving, placed, frames = walk(robot, root, root_joint, links)
     *inertias, base = lumped(robot.links, placed, len(moving), links)
     rules = mimic_rules(robot, moving) if mimic == "project" else [None] * len(moving)
-    joints = tuple(
-        make_joint(joint, inertia, rule, warnings)
-        for joint, inertia, rule in zip(moving, inertias, rules, strict=True)
-    )
+    joints = tuple(make_joint(joint, inertia, rule, warnings)
+                   for joint, inertia, rule in zip(moving, inertias, rules, strict=True))
     warn_massless(joints, warnings)
     return Tree(robot.name, joints, tuple(frames), base, tuple(warnings))

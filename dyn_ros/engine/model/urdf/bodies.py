@@ -83,8 +83,7 @@ def warn_massless(joints, warnings):
         if all(nothing):
             warnings.append(
                 f'joint "{joints[driver].name}" moves no {_missing(joints[driver])}: the inertia '
-                "matrix is singular; add an inertia to its link, or set its armature"
-            )
+                "matrix is singular; add an inertia to its link, or set its armature")
 
 
 def _heavy(joints):

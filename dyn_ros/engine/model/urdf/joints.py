@@ -67,10 +67,8 @@ def _depth_first(robot, root):
 
 def make_joint(joint, inertia, rule, warnings):
     lower, upper, velocity, effort = _limits(joint, warnings)
-    return Joint(
-        joint.name, joint.type, joint.parent, joint.placement, _axis(joint, warnings),
-        inertia, rule, lower, upper, velocity, effort, *_losses(joint, warnings),
-    )
+    return Joint(joint.name, joint.type, joint.parent, joint.placement, _axis(joint, warnings),
+                 inertia, rule, lower, upper, velocity, effort, *_losses(joint, warnings))
 
 
 def _axis(joint, warnings):
@@ -82,13 +80,10 @@ def _axis(joint, warnings):
             warnings.append(
                 f'axis of planar joint "{joint.name}" is {_plain(axis)} and is ignored: the joint '
                 "moves in the x-y plane of its frame; rotate its origin instead, and set the axis "
-                "to 0 0 1"
-            )
+                "to 0 0 1")
         return np.array([0.0, 0.0, 1.0])
     if not axis.any():
-        raise UrdfError(
-            f'axis of joint "{joint.name}" is zero; set a direction, such as 0 0 1'
-        )
+        raise UrdfError(f'axis of joint "{joint.name}" is zero; set a direction, such as 0 0 1')
     return unit_axis(axis)
 
 
@@ -116,14 +111,11 @@ def _limits(joint, warnings):
     elif lower > upper:
         warnings.append(
             f'joint "{joint.name}" has a lower limit {lower:g} above its upper limit {upper:g}: '
-            "assumed unlimited"
-        )
+            "assumed unlimited")
         lower, upper = -math.inf, math.inf
     elif lower > farthest or upper < -farthest:
-        warnings.append(
-            f'joint "{joint.name}" has the limits {lower:g} and {upper:g}: at most '
-            f"{farthest:g} is supported"
-        )
+        warnings.append(f'joint "{joint.name}" has the limits {lower:g} and {upper:g}: at most '
+                        f"{farthest:g} is supported")
     return lower, upper, limit.velocity, limit.effort
 
 
@@ -139,6 +131,5 @@ def _losses(joint, warnings):
         if value and joint.type not in ONE_DOF:
             warnings.append(
                 f'{what} of {joint.type} joint "{joint.name}" is {value:g} and is ignored; set '
-                f"model.{what}, which has a number for each of its velocities"
-            )
+                f"model.{what}, which has a number for each of its velocities")
     return (damping, friction) if joint.type in ONE_DOF else (0.0, 0.0)

@@ -18,10 +18,8 @@ def check_one_tree(robot):
     parent_of = _parents(joints.values())
     roots = [name for name in links if name not in parent_of]
     if len(roots) > 1:
-        raise UrdfError(
-            f"{len(roots)} root links: {listed(roots)}; "
-            "join all but one to the tree with a joint (fixed, if they do not move)"
-        )
+        raise UrdfError(f"{len(roots)} root links: {listed(roots)}; "
+                        "join all but one to the tree with a joint (fixed, if they do not move)")
     _check_no_cycle(links, parent_of)
     return roots[0]
 
@@ -38,10 +36,8 @@ def _by_name(elements, what):
 def _check_ends(joint, links):
     for end, link in (("parent", joint.parent), ("child", joint.child)):
         if link not in links:
-            raise UrdfError(
-                f'{end} of joint "{joint.name}" is the unknown link "{link}"; '
-                f"available: {listed(links)}"
-            )
+            raise UrdfError(f'{end} of joint "{joint.name}" is the unknown link "{link}"; '
+                            f"available: {listed(links)}")
 
 
 def _parents(joints):
@@ -49,11 +45,9 @@ def _parents(joints):
     parent_of: dict[str, Any] = {}
     for joint in joints:
         if joint.child in parent_of:
-            raise UrdfError(
-                f'link "{joint.child}" is the child of two joints, '
-                f'"{parent_of[joint.child].name}" and "{joint.name}"; '
-                "a URDF must be a tree: remove one of them"
-            )
+            raise UrdfError(f'link "{joint.child}" is the child of two joints, '
+                            f'"{parent_of[joint.child].name}" and "{joint.name}"; '
+                            "a URDF must be a tree: remove one of them")
         parent_of[joint.child] = joint
     return parent_of
 
@@ -66,10 +60,8 @@ def _check_no_cycle(links, parent_of):
         while link not in good and link in parent_of:
             if link in path:
                 cycle = list(path)[list(path).index(link):][::-1]
-                raise UrdfError(
-                    f"the links {listed(cycle)} form a cycle; a URDF must be a tree: "
-                    f'remove one of its joints, such as "{parent_of[link].name}"'
-                )
+                raise UrdfError(f"the links {listed(cycle)} form a cycle; a URDF must be a tree: "
+                                f'remove one of its joints, such as "{parent_of[link].name}"')
             path[link] = None
             link = parent_of[link].parent
         good.update(path)
@@ -118,10 +110,8 @@ def _resolve(joint, joints, rules):
         multiplier, offset = factor * multiplier, factor * offset + follower.mimic.offset
         for what, value in (("multiplier", multiplier), ("offset", offset)):
             if abs(value) > LARGEST_RATIO:
-                raise UrdfError(
-                    f'joint "{follower.name}" follows joint "{driver}" with the {what} '
-                    f"{value:g}; at most {LARGEST_RATIO:g} is supported"
-                )
+                raise UrdfError(f'joint "{follower.name}" follows joint "{driver}" with the {what} '
+                                f"{value:g}; at most {LARGEST_RATIO:g} is supported")
         rules[follower.name] = (driver, multiplier, offset)
 
 
@@ -130,19 +120,15 @@ def _master(joint, joints):
     master = joints.get(joint.mimic.joint)
     if joint.type not in ONE_DOF:
         raise UrdfError(
-            f'{joint.type} joint "{joint.name}" has a <mimic>; only {listed(ONE_DOF)} joints can'
-        )
+            f'{joint.type} joint "{joint.name}" has a <mimic>; only {listed(ONE_DOF)} joints can')
     if master is None:
         candidates = [other.name for other in joints.values() if other.type in ONE_DOF]
         raise UrdfError(
             f'joint "{joint.name}" mimics the unknown joint "{joint.mimic.joint}"; '
-            f'available: {listed(candidates)} (mimic="ignore" makes mimic joints independent)'
-        )
+            f'available: {listed(candidates)} (mimic="ignore" makes mimic joints independent)')
     if master is joint:
         raise UrdfError(f'joint "{joint.name}" mimics itself; name another joint')
     if master.type not in ONE_DOF:
-        raise UrdfError(
-            f'joint "{joint.name}" mimics the {master.type} joint "{master.name}"; '
-            f"only {listed(ONE_DOF)} joints can be mimicked"
-        )
+        raise UrdfError(f'joint "{joint.name}" mimics the {master.type} joint "{master.name}"; '
+                        f"only {listed(ONE_DOF)} joints can be mimicked")
     return master

@@ -63,8 +63,7 @@ def read_description(path: str | os.PathLike[str], timeout: float = PIPE_TIMEOUT
             if not incoming.poll(1e3 * max(0.0, deadline - time.monotonic())):
                 raise UrdfError(
                     f"the pipe delivered {len(data)} characters and was not closed within "
-                    f"{timeout:g} s; start the program that writes to it, or read a file"
-                )
+                    f"{timeout:g} s; start the program that writes to it, or read a file")
             part = file.read(MAX_CHARACTERS + 1 - len(data))
             if part == b"":
                 return _decode(bytes(data))
@@ -87,16 +86,13 @@ def _text(xml):
     if not text:
         raise UrdfError("the description is empty; expected URDF, <robot name=...> ... </robot>")
     if not text.startswith("<"):
-        raise UrdfError(
-            f"not XML: the description starts with {text[:40]!r}; expected URDF text, "
-            "<robot name=...> ... </robot> (to read a file, use Model.from_urdf_file)"
-        )
+        raise UrdfError(f"not XML: the description starts with {text[:40]!r}; expected URDF text, "
+                        "<robot name=...> ... </robot> (to read a file, use Model.from_urdf_file)")
     prolog = _PROLOG.match(text)        # may be empty
     if prolog and text.startswith("<!DOCTYPE", prolog.end()):
         raise UrdfError(
             "the description contains a DOCTYPE, which is rejected because it can declare "
-            "entities; remove it and write the values explicitly"
-        )
+            "entities; remove it and write the values explicitly")
     return text
 
 
@@ -115,10 +111,8 @@ def _decode(data):
             raise LookupError("not an encoding of XML")
         return data.decode(encoding)
     except (LookupError, UnicodeError) as error:
-        raise UrdfError(
-            f"the description cannot be decoded as {encoding}: {error}; "
-            "save it as UTF-8 or correct the encoding in its XML declaration"
-        ) from None
+        raise UrdfError(f"the description cannot be decoded as {encoding}: {error}; "
+                        "save it as UTF-8 or correct the encoding in its XML declaration") from None
 
 
 def parse_elements(xml: str | bytes) -> ElementTree.Element:
@@ -136,8 +130,7 @@ def parse_elements(xml: str | bytes) -> ElementTree.Element:
     for element in root.iter():
         if namespace(element).rstrip("/").endswith("xacro"):
             raise UrdfError(
-                f"<xacro:{local_name(element)}> is not expanded; run the xacro command first"
-            )
+                f"<xacro:{local_name(element)}> is not expanded; run the xacro command first")
     return root
 
 
