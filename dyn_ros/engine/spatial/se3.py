@@ -109,17 +109,7 @@ class SE3(Homogeneous):
 
     @classmethod
     def from_homogeneous(cls, matrix: ArrayLike) -> SE3:
-        """Create from a 4 x 4 matrix [R p; 0 1].
-
-        Parameters
-        ----------
-        matrix : (4, 4) array_like
-
-        Raises
-        ------
-        ValueError
-            As for the class, or the last row is not 0 0 0 1.
-        """
+        """Create from a (4, 4) array_like [R p; 0 1]; a ValueError if the last row differs."""
         H = numbers("matrix", matrix, (4, 4))
         if np.abs(H[3] - [0.0, 0.0, 0.0, 1.0]).max() > 1e-12:
             raise ValueError(f"matrix: expected a last row of 0 0 0 1, got {H[3]}")
@@ -128,19 +118,9 @@ class SE3(Homogeneous):
     @classmethod
     def from_quaternion(cls, quaternion: ArrayLike,
                         translation: ArrayLike = (0.0, 0.0, 0.0)) -> SE3:
-        """Create from a unit quaternion and a translation.
+        """Create from a unit quaternion (x y z w) and a translation [m].
 
-        Parameters
-        ----------
-        quaternion : (4,) array_like
-            (x y z w). It is normalized; its squared norm may differ from 1 by 1e-6.
-        translation : (3,) array_like
-            [m]
-
-        Raises
-        ------
-        ValueError
-            Wrong shape, a number that is not finite, or a quaternion that is not unit.
+        The quaternion is normalized; a ValueError if its squared norm differs from 1 by 1e-6.
         """
         q = numbers("quaternion", quaternion, (4,))
         if not abs(q @ q - 1.0) < lie.UNIT_TOLERANCE:
@@ -153,10 +133,7 @@ class SE3(Homogeneous):
     def exp(cls, motion: ArrayLike) -> SE3:
         """The placement reached from the identity with a constant body-fixed twist for 1 s.
 
-        Parameters
-        ----------
-        motion : Motion or (6,) array_like
-            Twist expressed in the moving frame [m, rad].
+        ``motion``, a Motion or (6,) array_like, is expressed in the moving frame [m, rad].
         """
         p, q = lie.se3_exp(numbers("motion", motion, (6,)))
         return cls._of(al.SE3(al.quaternion_rotation(*q.tolist()), tuple(p.tolist())))
@@ -251,13 +228,8 @@ TransformSecondDerivative or (..., 3) array_like
     def interpolate(self, other: SE3, u: float) -> SE3:
         """Interpolate to another placement with a constant twist.
 
-        X exp(u log(X^-1 Y)), a screw motion of at most half a turn.
-
-        Parameters
-        ----------
-        other : SE3
-        u : float
-            0: this placement, 1: the other one; other values extrapolate.
+        X exp(u log(X^-1 Y)), a screw motion of at most half a turn: this placement for u = 0, the
+        other one for 1; other values extrapolate.
         """
         step = self.act_inverse(require("other", other, SE3)).log()
         return self * SE3.exp(require_finite("u", u) * step)
