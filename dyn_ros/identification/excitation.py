@@ -267,7 +267,15 @@ def suffix(path: str | PathLike[str]) -> str:
 def _write_trajectory(path: str | PathLike[str], names: Sequence[str], time: Array, q: Array,
                       v: Array, a: Array) -> None:
     """Write a trajectory_msgs/JointTrajectory of times (B,) from the start [s], as JSON or YAML."""
-    points = [_point(*row) for row in zip(time, q, v, a)]
+    def numbers(values: Array) -> list[float]:      # with a decimal point, as floats require
+        return [round(float(value), _DIGITS) + 0.0 for value in values]
+
+    points = []
+    for seconds, *of_point in zip(time, q, v, a):
+        point: dict[str, object] = dict(zip(("positions", "velocities", "accelerations"),
+                                            map(numbers, of_point)))
+        sec, nanosec = divmod(round(1e9 * float(seconds)), 10 ** 9)
+        points.append(point | {"time_from_start": {"sec": sec, "nanosec": nanosec}})
     if suffix(path) == ".json":
         text = json.dumps({"joint_names": list(names), "points": points}) + "\n"
     else:
@@ -275,14 +283,3 @@ def _write_trajectory(path: str | PathLike[str], names: Sequence[str], time: Arr
                  *(f"- {json.dumps(point)}" for point in points)]
         text = "\n".join(lines) + "\n"
     Path(path).write_text(text, encoding="utf-8")
-
-
-def _point(time: float, q: Array, v: Array, a: Array) -> dict[str, object]:
-    nanoseconds = round(1e9 * float(time))
-    return {"positions": _numbers(q), "velocities": _numbers(v), "accelerations": _numbers(a),
-            "time_from_start": {"sec": nanoseconds // 10 ** 9, "nanosec": nanoseconds % 10 ** 9}}
-
-
-def _numbers(values: Array) -> list[float]:
-    """With a decimal point, as message fields of floats require."""
-    return [round(float(value), _DIGITS) + 0.0 for value in values]

@@ -298,9 +298,8 @@ def joint_results(model: Model, squares: Array, noise: Array) -> tuple[JointResu
 
 def _base_estimate(problem: Problem, fitted: Fit, spread: Array, quantile: float) -> BaseEstimate:
     """Values, intervals, and how well each is determined."""
-    base, (value, _, determined, *_) = problem.base, fitted.estimate
-    deviation = np.sqrt(np.maximum(np.diag(spread), 0.0))
-    deviation = np.where(determined, deviation, np.inf)
+    base, value, determined = problem.base, fitted.estimate.value, fitted.estimate.determined
+    deviation = np.where(determined, np.sqrt(np.maximum(np.diag(spread), 0.0)), np.inf)
     half = quantile * deviation
     return BaseEstimate(
         names=base.names, units=base.units, matrix=base.matrix,

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
+from scipy.linalg import LinAlgError, block_diag, cho_factor, cho_solve, eigh
 
 from ..engine.kernel.types import Array
 from ..engine.model import Model
@@ -96,36 +96,26 @@ def fit(H: Array, g: Array, reference: Array, positive: Array, strength: Array,
     """
     n = int((positive == 0).sum()) // 10
     bodies = Bodies(reference[:10 * n].reshape(n, 10))
-    one, free = positive == 1, positive == 2
-    of_body = strength[:10 * n:10]
+    of_body, s, one = strength[:10 * n:10], strength[10 * n:], positive[10 * n:] == 1
     # variables: Q of each body; multiples of the reference; free numbers in their own unit
-    T = np.zeros_like(H)
-    for i in range(n):
-        T[10 * i:10 * i + 10, 10 * i:10 * i + 10] = bodies.transforms[i]
-    T[np.flatnonzero(~(positive == 0)), np.flatnonzero(~(positive == 0))] = np.abs(
-        reference[10 * n:])
+    T = block_diag(*bodies.transforms, np.diag(np.abs(reference[10 * n:])))
     quadratic, linear = T.T @ H @ T, T.T @ g
     quadratic = (quadratic + quadratic.T) / 2.0
     F, d, _ = decomposed(quadratic, np.ones(len(linear)), _SINGULAR)
     best = F @ (d * (F.T @ linear))                 # of the data alone: the smallest minimum
-    z = np.concatenate([bodies.start.ravel(), np.where(one, 1.0, 0.0)[10 * n:]])
+    z = np.concatenate([bodies.start.ravel(), np.where(one, 1.0, 0.0)])
 
     def cost(z: Array, share: float) -> tuple[float, Array, Array]:
         value, gradient, hessian = bodies.divergence(z[:10 * n].reshape(n, 10))
-        if not np.isfinite(value).all() or (z[one] <= 0.0).any():
+        x = z[10 * n:]
+        if not np.isfinite(value).all() or (x[one] <= 0.0).any():
             return np.inf, z, z
-        slope, bend = np.zeros_like(z), np.zeros_like(H)
-        slope[:10 * n] = (of_body[:, None] * gradient).ravel()
-        for i in range(n):
-            bend[10 * i:10 * i + 10, 10 * i:10 * i + 10] = of_body[i] * hessian[i]
-        s = strength
-        slope[one] = s[one] * (1.0 - 1.0 / z[one])
-        slope[free] = s[free] * z[free]
-        diagonal = np.zeros_like(z)
-        diagonal[one], diagonal[free] = s[one] / z[one] ** 2, s[free]
-        bend[np.diag_indices_from(bend)] += diagonal
-        distance = (float(of_body @ value) + float((s[one] * (z[one] - np.log(z[one]) - 1.0)).sum())
-                    + 0.5 * float((s[free] * z[free] ** 2).sum()))
+        size = np.where(one, x, 1.0)
+        slope = np.concatenate([(of_body[:, None] * gradient).ravel(),
+                                np.where(one, s * (1.0 - 1.0 / size), s * x)])
+        bend = block_diag(*of_body[:, None, None] * hessian, np.diag(s / size ** 2))
+        distance = (float(of_body @ value) + float((s * (size - np.log(size) - 1.0))[one].sum())
+                    + 0.5 * float((s * x ** 2)[~one].sum()))
         error = quadratic @ (z - best)
         return (share * distance + 0.5 * float((z - best) @ error), share * slope + error,
                 share * bend + quadratic)
@@ -226,11 +216,8 @@ def _nearest(body: Array, lightest: float) -> Array:
         return body
     least = _FLAT ** 2 * spread[2] if spread[2] > _THIN ** 2 else _SIZE ** 2
     second = mass * (axes * np.maximum(spread, least)) @ axes.T
-    P = np.zeros((4, 4))
-    P[:3, :3] = second + mass * np.outer(center, center)
-    P[:3, 3] = P[3, :3] = mass * center
-    P[3, 3] = mass
-    return from_pseudo_inertia(P)
+    upper = np.column_stack([second + mass * np.outer(center, center), mass * center])
+    return from_pseudo_inertia(np.vstack([upper, [*mass * center, mass]]))
 
 
 class Reference:

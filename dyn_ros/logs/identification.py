@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Identification from recordings that are too long for the memory of one process.
 
-A first estimate from some parts, evenly spread over the recordings, decides which equations count:
-the noise of each joint, outliers, what is near reversals. Then the normal equations of all parts
-are computed, each part in a worker, and added up as a tree. This is repeated only if there are so
-many outliers that the first estimate matters.
+The parts are added up again only if there are so many outliers that the first estimate matters.
 """
 from __future__ import annotations
 

@@ -247,8 +247,8 @@ def test_long_combinations_are_shortened():
 def test_intervals_hold_their_marks():
     for lower, upper, before, after in ((1.0, 2.0, -5.0, 1.5), (-np.inf, np.inf, 1.0, 1.0),
                                         (np.nan, np.nan, 0.0, 0.0), (1.0, 1.0, 1.0, 1.0)):
-        row = pages.Combination("m", "kg", "well", lower, upper, before, after)
-        picture = pages.template("macros.html.j2").module.interval(pages.scaled(row), row.kind)
+        bar = pages.scaled(lower, upper, before, after)
+        picture = pages.template("macros.html.j2").module.interval(bar, "well")
         places = [float(x) for x in re.findall(r'(?:cx|x1|x2)="([\d.]+)"', picture)]
         assert all(0.0 <= x <= 180.0 for x in places)
         assert "nan" not in picture and "inf" not in picture

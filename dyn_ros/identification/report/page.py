@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -62,8 +62,7 @@ def write_report(result: Identification, path: str | PathLike[str]) -> None:
         figures=SimpleNamespace(
             errors=figures.errors(result), torques=list(figures.torques(result)),
             bodies=figures.bodies(result), friction=list(figures.friction(result))),
-        bodies=list(_bodies(result)), losses=_losses(result),
-        combinations=[Combination(*row) for row in combinations],
+        bodies=list(_bodies(result)), losses=_losses(result), combinations=list(combinations),
         undetermined=[sentence.partition(": ")[::2] for sentence in result.undetermined])
     Path(path).write_text(page, encoding="utf-8")
 
@@ -146,18 +145,6 @@ def _losses(result: Identification) -> SimpleNamespace | None:
     return SimpleNamespace(columns=[(name, 1) for name in pairs], rows=rows) if shown else None
 
 
-class Combination(NamedTuple):
-    """A row of the table of base parameters."""
-
-    name: str
-    unit: str
-    kind: str               # how it is determined
-    lower: float
-    upper: float
-    before: float
-    after: float
-
-
 # --- filters of the template
 
 def number(value: float, digits: int = 4) -> str:
@@ -187,19 +174,19 @@ def terms(name: str, most: int) -> tuple[str, int]:
     return (name, 0) if len(ends) < most + 2 else (name[:ends[most - 1]], len(ends) + 1 - most)
 
 
-def scaled(row: Combination) -> dict[str, Any]:
+def scaled(lower: float, upper: float, before: float, after: float) -> dict[str, Any]:
     """Places of a bar and its marks on 180 px, of which it leaves a margin.
 
     The scale is that of these numbers; an interval that is not finite fills it.
     """
     width, margin = 180.0, 8.0
-    finite = [x for x in row[3:] if math.isfinite(x)]
+    finite = [x for x in (lower, upper, before, after) if math.isfinite(x)]
     low, high = min(finite, default=0.0), max(finite, default=0.0)
 
     def place(x: float) -> float:
         return margin + (width - 2.0 * margin) * (x - low) / ((high - low) or 1.0)
 
-    known = math.isfinite(row.lower) and math.isfinite(row.upper)
-    start, end = (place(row.lower), place(row.upper)) if known else (0.0, width)
+    known = math.isfinite(lower) and math.isfinite(upper)
+    start, end = (place(lower), place(upper)) if known else (0.0, width)
     return {"start": f"{start:.1f}", "width": f"{max(end - start, 1.5):.1f}", "known": known,
-            "before": f"{place(row.before):.1f}", "after": f"{place(row.after):.1f}"}
+            "before": f"{place(before):.1f}", "after": f"{place(after):.1f}"}
