@@ -126,10 +126,8 @@ def base_parameters(model: Model, *, armature: bool = False, friction: bool = Fa
     Parameters
     ----------
     model : Model
-    armature : bool
-        Include the rotor inertia of each joint with one coordinate.
-    friction : bool
-        Include damping, Coulomb friction and a constant offset of each such joint.
+    armature, friction : bool
+        Include the parameters that ``identify`` estimates if these are true.
     seed : int
         Of the random motions.
 

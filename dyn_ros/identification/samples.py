@@ -204,12 +204,8 @@ class Samples:
             accelerations: what it removes from the part of the spectra above the noise floor, which
             counts more because it is systematic, plus the noise that it leaves. It is at most a
             fifth of the sampling rate, and at most 20 Hz.
-        f_ext : (B, njoints, 6) array_like, optional
-            Known external forces, as in ``rnea``.
-        contacts : sequence of str
-            Names of frames that may be in contact with the environment.
-        in_contact : (B, number of contacts) array_like of bool, optional
-            Whether each of them is. All of them always, if None.
+        f_ext, contacts, in_contact
+            As the attributes. Contacts are always in contact if in_contact is None.
 
         Returns
         -------

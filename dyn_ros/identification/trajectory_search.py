@@ -18,6 +18,7 @@ from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
 from ..engine.model.frames import frame_number
 from ..engine.model.inputs import finite_array
+from .base_parameters import in_columns
 
 Box: TypeAlias = tuple[ArrayLike, ArrayLike]
 """Two opposite corners (3,) [m]: the lowest and the highest coordinates."""
@@ -238,10 +239,9 @@ class TrajectorySearch:
         self.effort = np.where(known, limits.margin * effort, np.inf)
         # the inverse of the noise of each torque, in proportion to its limit if all have one
         self.row_weight = np.median(self.effort) / self.effort if known.all() else np.ones(model.nv)
-        count = 10 * model.njoints + 4 * len(limits.indices)
-        self.base = np.arange(count)
-        if not armature:
-            self.base = np.delete(self.base, 10 * model.njoints + np.arange(len(limits.indices)))
+        # columns of all bodies, then armature, damping, friction and offset of joints that move
+        features = model.nv * np.arange(0 if armature else 1, 4)[:, None] + limits.indices
+        self.base = np.append(np.arange(10 * model.njoints), 10 * model.njoints + features)
         self.base, self.sizes = self._structure()
 
     def _series(self, count: int) -> Series:
@@ -263,22 +263,11 @@ class TrajectorySearch:
         return self.base[kept], sizes[kept]
 
     def regressor(self, q: Array, v: Array, a: Array) -> Array:
-        """The chosen columns of the regressor of torques with friction, (B, nv, columns).
-
-        The columns are 10 for each body, then rotor inertia, viscous friction, Coulomb friction,
-        which is smooth here, and offset of each joint that moves.
-        """
+        """The chosen columns of the regressor of torques, (B, nv, columns); smooth in friction."""
+        smooth = np.tanh(v / (_SMOOTH * self.limits.velocity))
+        own = in_columns(np.stack([a, v, smooth, np.ones_like(v)], axis=2))
         bodies = joint_torque_regressor(self.model, self.data, q, v, a)
-        first, k = bodies.shape[2], self.limits.indices
-        chosen = self.base < first
-        own = np.zeros((*v.shape, len(self.base)))
-        own[:, :, chosen] = bodies[:, :, self.base[chosen]]
-        slow = _SMOOTH * self.limits.velocity[k]
-        features = (a[:, k], v[:, k], np.tanh(v[:, k] / slow), np.ones((len(v), len(k))))
-        for column in np.flatnonzero(~chosen):
-            kind, joint = divmod(int(self.base[column]) - first, len(k))
-            own[:, k[joint], column] = features[kind][:, joint]
-        return own
+        return np.take(np.concatenate([bodies, own], axis=2), self.base, axis=2)
 
     def base_regressor(self, motion: tuple[Array, Array, Array]) -> Array:
         """Base regressors (count, rows, b), relative to the noise of rows, sizes of columns."""

@@ -231,7 +231,7 @@ def test_errors_are_percentages(result):
 def test_numbers():
     assert pages.number(-0.00012345) == "\u22120.0001234" or pages.number(-1.5) == "\u22121.5"
     assert pages.number(0.0) == "0" and pages.number(np.nan) == pages.number(np.inf) == "\u2013"
-    assert pages.fixed(-0.01, 1) == "0.0" and pages.fixed(-2.345, 1) == "\u22122.3"
+    assert pages.number(-0.01, ".1f") == "0.0" and pages.number(-2.345, ".1f") == "\u22122.3"
     assert pages.unit("kg m2") == "kg m²"
 
 

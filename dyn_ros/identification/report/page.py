@@ -78,7 +78,7 @@ def template(name: str) -> Any:
         loader=jinja2.FileSystemLoader(Path(__file__).parent), undefined=jinja2.StrictUndefined,
         autoescape=jinja2.select_autoescape(["html.j2"]))
     environment.filters.update(
-        number=number, fixed=fixed, ratio=ratio, unit=unit, terms=terms, scaled=scaled,
+        number=number, ratio=ratio, unit=unit, terms=terms, scaled=scaled,
         json=lambda figure: markupsafe.Markup(figures.content(figure)))
     environment.globals.update(colors=_COLORS, fills=_FILLS)
     return environment.get_template(name)
@@ -86,11 +86,11 @@ def template(name: str) -> Any:
 
 def summary(result: Identification) -> tuple[str, str, str]:
     """Three sentences: the error of held-out torques, what is determined, and warnings."""
-    before, after = (_median(result, name) for name in ("before", "after"))
+    before, after = (number(_median(result, name), ".3g") for name in ("before", "after"))
     used = sum(rows.stop - rows.start for rows in result.held_out)
     error = (f"On {used} held-out samples, which the estimation did not use, the "
-             f"error of the torques changes from {number(before, 3)} % to {number(after, 3)} % of "
-             "their RMS value (median of the joints).")
+             f"error of the torques changes from {before} % to {after} % of their RMS value "
+             "(median of the joints).")
     well, weakly, not_ = map(result.base.excitation.count, ("well", "weakly", "not"))
     determined = (f"Torques depend on {len(result.base.names)} combinations of parameters, of "
                   f"which the recording determines {well} well, {weakly} weakly and {not_} not.")
@@ -147,17 +147,8 @@ def _losses(result: Identification) -> SimpleNamespace | None:
 
 # --- filters of the template
 
-def number(value: float, digits: int = 4) -> str:
-    """A number with so many digits, or a dash."""
-    return _written(value, f".{digits}g")
-
-
-def fixed(value: float, decimals: int) -> str:
-    """A number with so many decimals, or a dash."""
-    return _written(value, f".{decimals}f")
-
-
-def _written(value: float, form: str) -> str:
+def number(value: float, form: str = ".4g") -> str:
+    """A number in this format, or a dash."""
     if not math.isfinite(value):
         return _DASH
     written = format(value, form)
