@@ -14,13 +14,12 @@ from dyn_ros.nodes.base.service import service_callback
 from dyn_ros.nodes.robot.context import RobotContext
 from dyn_ros.nodes.services import centroidal as centroidal_services
 from dyn_ros.nodes.services import contact as contact_services
-from dyn_ros.nodes.services import derivative as derivative_services
 from dyn_ros.nodes.services import dynamics as dynamics_services
 
 NS = 1_000_000_000
 SERVICES = {each.name.removeprefix("~/"): each for each in (
     *dynamics_services.SERVICES, *contact_services.SERVICES,
-    *derivative_services.DYNAMICS_SERVICES, *derivative_services.CENTROIDAL_SERVICES,
+    *dynamics_services.DERIVATIVE_SERVICES, *centroidal_services.DERIVATIVE_SERVICES,
     *centroidal_services.SERVICES)}
 VALUES = {spec.name: [] if isinstance(spec.default, Parameter.Type) else spec.default
           for spec in SPECS}

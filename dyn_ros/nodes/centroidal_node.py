@@ -22,7 +22,7 @@ from ..states.joint_states import Rejected, abbreviated, duplicates
 from ..viewer.scene import shapes
 from .base.dispatch import Compute, point_output
 from .base.inputs import SENSOR_QOS
-from .base.parameters import Spec
+from .base.parameters import DERIVATIVES, Spec
 from .base.robot_node import Output, RobotNode, run
 from .base.service import Service
 from .markers.centroidal import CENTROIDAL, CONTACT
@@ -30,7 +30,7 @@ from .messages import conversions
 from .robot import RobotContext, State, Terms, once_per_state
 from .robot import support as ground
 from .robot.support import TOO_LARGE, CompositeBody, ContactFrames, Support, composite_body
-from .services import centroidal, derivative
+from .services import centroidal
 
 TOPIC = "~/contacts"
 SPECS = (
@@ -59,7 +59,7 @@ SPECS = (
     Spec("ground_height", 0.0,
          "Height of the ground in the world, against gravity [m]: ~/zmp and ~/center_of_pressure "
          "are on this plane.", limits=(-1e6, 1e6)),
-    derivative.SPEC,
+    DERIVATIVES,
 )
 
 
@@ -83,8 +83,8 @@ class CentroidalNode(RobotNode):
             Output("~/zmp", PointStamped, self._make_zmp, self._reads))
         super().__init__(name, source, **kwargs)
         if self.parameters.values["derivatives"]:
-            self.kernels += derivative.CENTROIDAL_KERNELS
-            self.offers += derivative.CENTROIDAL_SERVICES
+            self.kernels += centroidal.DERIVATIVE_KERNELS
+            self.offers += centroidal.DERIVATIVE_SERVICES
 
     # Parameters and inputs
 

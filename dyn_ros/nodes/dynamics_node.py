@@ -19,13 +19,14 @@ from ..cdr.template import Template
 from .base import command
 from .base.dispatch import Compute, effort_output
 from .base.inputs import wrenches
+from .base.parameters import DERIVATIVES
 from .base.robot_node import Output, RobotNode, run
 from .base.service import Service
 from .markers.dynamics import DYNAMICS
 from .messages import conversions
 from .messages.frames import coinciding_link
 from .robot import RobotContext, State, Terms
-from .services import contact, derivative, dynamics
+from .services import contact, dynamics
 
 
 def gravity(robot: RobotContext) -> Compute:
@@ -58,32 +59,29 @@ def inertia(robot: RobotContext) -> Compute:
 
 def state(robot: RobotContext) -> Compute:
     """`~/state`: all of the above at one instant; velocity and nle are NaN if one is unknown."""
-    moving, still = _state(robot, True), _state(robot, False)
-    return lambda state, terms: (still if state.v is None else moving)(state, terms)
-
-
-def _state(robot: RobotContext, velocity_valid: bool) -> Compute:
     size = len(robot.names)
     message = conversions.named(JointSpaceDynamics, robot)
     message.position_name = robot.position_names
-    message.velocity_valid = velocity_valid
     message.friction_included = robot.includes_friction
     message.position = conversions.zeros(len(robot.position_names))
     message.velocity = message.nle = conversions.zeros(size)
     message.gravity = conversions.zeros(size)
     conversions.resize(message.inertia, size, size)
     template = Template(message)
-    q, v, g, h = (template.array(name) for name in ("position", "velocity", "gravity", "nle"))
+    known, q, v, g, h = (template.array(name) for name in (
+        "velocity_valid", "position", "velocity", "gravity", "nle"))
     M = template.array("inertia.data").reshape(size, size)
     rows, position_rows, block = robot.rows, robot.position_rows, robot.block
-    v[:] = h[:] = math.nan
     friction = robot.friction if robot.includes_friction else None
 
     def compute(state: State, terms: Terms) -> Template:
         q[:] = state.q[position_rows]
         g[:] = terms.g[rows]
         M[:] = terms.M[block]
-        if state.v is not None:
+        known[0] = state.v is not None
+        if state.v is None:
+            v[:] = h[:] = math.nan
+        else:
             v[:] = state.v[rows]
             h[:] = terms.nle[rows]
             if friction:
@@ -132,7 +130,7 @@ class DynamicsNode(RobotNode):
     batch_kernels = dynamics.BATCH_KERNELS
     offers: tuple[Service, ...] = (*dynamics.SERVICES, *contact.SERVICES)
     markers = DYNAMICS
-    specs = (*command.specs("gravity", "nle"), derivative.SPEC)
+    specs = (*command.specs("gravity", "nle"), DERIVATIVES)
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
         self.command = command.Command(self, {
@@ -141,8 +139,8 @@ class DynamicsNode(RobotNode):
         self.outputs = (*OUTPUTS, self.command.output)
         super().__init__(name, source, **kwargs)
         if self.parameters.values["derivatives"]:
-            self.kernels += derivative.DYNAMICS_KERNELS
-            self.offers += derivative.DYNAMICS_SERVICES
+            self.kernels += dynamics.DERIVATIVE_KERNELS
+            self.offers += dynamics.DERIVATIVE_SERVICES
 
     def wanted_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the subscriptions for the wrenches that `~/markers` shows."""

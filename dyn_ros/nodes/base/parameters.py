@@ -83,6 +83,10 @@ class Spec:
         return ""
 
 
+DERIVATIVES = Spec(
+    "derivatives", True,
+    "Provide the services that return derivatives. false: the first start on a machine compiles "
+    "for about half as long.", read_only=True)
 DESCRIPTION = frozenset({"robot_description", "robot_description_file"})
 ALWAYS = (
     Spec("autostart", True, "Configure and activate at start; false: wait for a lifecycle manager.",

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The services of centroidal_node, besides derivatives. All links are included.
+"""The services of centroidal_node. All links are included.
 
 The engine excludes the link of a fixed base. That link does not move, but it shifts the center of
 mass: the total one is `share` of the way from that of the moving links to its own.
@@ -13,7 +13,7 @@ import numpy as np
 
 import dyn_ros
 from dyn_ros.engine.kernel.types import Array
-from dyn_ros.srv import GetCentroidalMap, GetComJacobian
+from dyn_ros.srv import GetCentroidalDerivatives, GetCentroidalMap, GetComJacobian
 
 from ..base.service import Service
 from ..messages import arrays, conversions
@@ -44,21 +44,43 @@ def get_centroidal_map(robot: RobotContext, request: Any, response: Any, state: 
                       response.velocity_valid)
 
 
-def _set_center(robot: RobotContext, response: Any, state: State) -> tuple[float, float, Array]:
-    """Set header, mass and center of mass; return the mass, `share` and the lever.
+def get_centroidal_derivatives(robot: RobotContext, request: Any, response: Any,
+                               state: State) -> None:
+    """Derivatives of the momentum of all links about their center of mass, and of its rate."""
+    model, data, q, v = robot.model, robot.data, state.q, state.velocity()
+    a = arrays.vector(robot, "acceleration", request.name, request.acceleration)
+    response.header.frame_id = robot.world_frame
+    derivatives = [x.copy() for x in dyn_ros.centroidal_derivatives(model, data, q, v, a)]
+    if robot.base.mass > 0.0:
+        _, _, share, lever = _center(robot, q)
+        dlever = share * dyn_ros.com_jacobian(model, data, q)
+        dh = dyn_ros.centroidal_momentum_time_derivative(model, data, q, v, a)
+        for derivative, force in zip(derivatives, (data.hg, dh)):
+            derivative[3:] += np.cross(dlever, force[:3], axisa=0).T
+        derivatives = [_moved(derivative, lever) for derivative in derivatives]
+    for field, derivative in zip(("dh_dq", "dhdot_dq", "dhdot_dv", "dhdot_da"), derivatives):
+        arrays.set_matrix(getattr(response, field), derivative[:, robot.rows])
 
-    The lever points from the center of mass of all links to that of the moving links.
-    """
-    model = robot.model
-    com = dyn_ros.center_of_mass(model, robot.data, state.q)[0]
-    base = robot.base
-    mass = model.total_mass + base.mass
-    share = base.mass / mass if mass else 0.0
-    lever = share * (com - base.com)
+
+def _set_center(robot: RobotContext, response: Any, state: State) -> tuple[float, float, Array]:
+    """Set header, mass and center of mass; return the mass, `share` and the lever."""
+    com, mass, share, lever = _center(robot, state.q)
     response.header.frame_id = robot.world_frame
     response.mass = mass
     conversions.set_vector(response.com, *arrays.numbers(com - lever))
     return mass, share, lever
+
+
+def _center(robot: RobotContext, q: Array) -> tuple[Array, float, float, Array]:
+    """Return the center of mass of the moving links, the mass of all, `share` and the lever.
+
+    The lever points from the center of mass of all links to that of the moving links.
+    """
+    base = robot.base
+    com = dyn_ros.center_of_mass(robot.model, robot.data, q)[0]
+    mass = robot.model.total_mass + base.mass
+    share = base.mass / mass if mass else 0.0
+    return com, mass, share, share * (com - base.com)
 
 
 def _moved(momenta: Array, lever: Array) -> Array:
@@ -72,4 +94,8 @@ KERNELS = ("center_of_mass", "com_jacobian", "dccrba")
 SERVICES = (
     Service("~/get_com_jacobian", GetComJacobian, get_com_jacobian),
     Service("~/get_centroidal_map", GetCentroidalMap, get_centroidal_map),
+)
+DERIVATIVE_KERNELS = ("centroidal_derivatives", "com_jacobian", "center_of_mass")
+DERIVATIVE_SERVICES = (
+    Service("~/get_centroidal_derivatives", GetCentroidalDerivatives, get_centroidal_derivatives),
 )

@@ -3,7 +3,7 @@
 """The services of dynamics_node."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -198,6 +198,55 @@ def _of_points(field: str, points: Sequence[JointTrajectoryPoint], names: Sequen
     return result[:, used]
 
 
+# --- derivatives
+
+
+def get_rnea_derivatives(robot: RobotContext, request: Any, response: Any, state: State) -> None:
+    """Derivatives of the efforts that a motion requires; second order on request."""
+    a = arrays.vector(robot, "acceleration", request.name, request.acceleration)
+    _fill(robot, request, response, state, a, dyn_ros.rnea_derivatives,
+          dyn_ros.rnea_second_order_derivatives,
+          ("d2tau_dqdq", "d2tau_dvdv", "d2tau_dqdv", "d2tau_dadq"),
+          {"dtau_dq": "dtau_dq", "dtau_dv": "dtau_dv", "dtau_da": "M"})
+
+
+def get_aba_derivatives(robot: RobotContext, request: Any, response: Any, state: State) -> None:
+    """Derivatives of the acceleration that efforts produce; second order on request."""
+    tau = arrays.vector(robot, "effort", request.name, request.effort)
+    _fill(robot, request, response, state, tau, dyn_ros.aba_derivatives,
+          dyn_ros.aba_second_order_derivatives,
+          ("d2ddq_dqdq", "d2ddq_dvdv", "d2ddq_dqdv", "d2ddq_dtaudq"),
+          {"ddq_dq": "ddq_dq", "ddq_dv": "ddq_dv", "ddq_dtau": "Minv"})
+
+
+def _fill(robot: RobotContext, request: Any, response: Any, state: State, given: Array,
+          first_order: Callable[..., Any], second_order: Callable[..., Iterable[Array]],
+          tensors: Sequence[str], matrices: Mapping[str, str]) -> None:
+    """Fill the fields of tensors in their order, and those of matrices from these of `Data`."""
+    arguments = (robot.model, robot.data, state.q, state.velocity(), given,
+                 requested_forces(robot, request, state.q))
+    if request.second_order:            # computes the first order in data as well
+        rows = np.arange(robot.model.nv)[robot.rows]
+        block = np.ix_(rows, rows, rows)
+        for field, tensor in zip(tensors, second_order(*arguments)):
+            arrays.set_tensor(getattr(response, field), tensor[block])
+    else:
+        first_order(*arguments)
+    for field, name in matrices.items():
+        arrays.set_matrix(getattr(response, field), getattr(robot.data, name)[robot.block])
+
+
+def get_frame_derivatives(robot: RobotContext, request: Any, response: Any, state: State) -> None:
+    """Derivatives of the velocity and of the spatial acceleration of a frame."""
+    place = request.frame, request.reference_frame
+    a = arrays.vector(robot, "acceleration", request.name, request.acceleration)
+    dyn_ros.frame_acceleration_derivatives(
+        robot.model, robot.data, state.q, state.velocity(), a, *place)
+    response.header.frame_id = reference_frame_id(robot, *place)
+    for field in ("v_partial_dq", "v_partial_dv", "a_partial_dq", "a_partial_dv", "a_partial_da"):
+        arrays.set_matrix(getattr(response, field), getattr(robot.data, field)[:, robot.rows])
+
+
 KERNELS = ("frame_jacobian", "frame_jacobian_time_variation", "frame_hessian", "frame_placements",
            "frame_velocity", "frame_acceleration", "rnea", "aba", "crba", "generalized_gravity",
            "nonlinear_effects", "coriolis_matrix", "mechanical_energy")
@@ -212,4 +261,12 @@ SERVICES = (
     Service("~/get_trajectory_efforts", srv.GetTrajectoryEfforts, get_trajectory_efforts,
             needs_state),
     *robot_model.SERVICES,
+)
+DERIVATIVE_KERNELS = (
+    "rnea_derivatives", "aba_derivatives", "rnea_second_order_derivatives",
+    "aba_second_order_derivatives", "frame_acceleration_derivatives")
+DERIVATIVE_SERVICES = (
+    Service("~/get_rnea_derivatives", srv.GetRneaDerivatives, get_rnea_derivatives),
+    Service("~/get_aba_derivatives", srv.GetAbaDerivatives, get_aba_derivatives),
+    Service("~/get_frame_derivatives", srv.GetFrameDerivatives, get_frame_derivatives),
 )
