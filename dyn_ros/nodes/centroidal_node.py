@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -71,10 +71,11 @@ class CentroidalNode(RobotNode):
     offers: tuple[Service, ...] = centroidal.SERVICES
     markers = (*CENTROIDAL, *CONTACT)
     specs = SPECS
+    checks = ((("contact_frames", "contact_dimension"), ContactFrames.of),)
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
-        self._feet: ContactFrames | None = None
-        self._feet_of: tuple[Any, int] = None, -1   # robot and parameters
+        # as long as the robot and the number of changes of parameters stay the same
+        self._feet = lru_cache(1)(lambda robot, changes: self._used_feet(robot))
         self._undefined: dict[str, str] = {}        # by topic, why it was not published
         self.outputs = (
             Output("~/state", CentroidalState, self._make_state, self._reads),
@@ -88,14 +89,7 @@ class CentroidalNode(RobotNode):
 
     # Parameters and inputs
 
-    def accept_for_robot(self, robot: RobotContext, values: Mapping[str, Any],
-                         changed: Set[str]) -> None:
-        super().accept_for_robot(robot, values, changed)
-        if {"contact_frames", "contact_dimension"} & changed:
-            ContactFrames.of(robot, values)
-
     def wanted_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the subscription for the contacts."""
         if values["contact_source"] == "topic":
             return {TOPIC: (ContactStates, _active, SENSOR_QOS)}
         return {}
@@ -178,13 +172,10 @@ class CentroidalNode(RobotNode):
 
     def _used_feet(self, robot: RobotContext) -> ContactFrames:
         """Return the feet; a ValueError states why there are none."""
-        used_for = robot, self.parameters.changes
-        if self._feet is None or self._feet_of != used_for:
-            feet = ContactFrames.of(robot, self.parameters.values)
-            if not feet.contacts:
-                raise Rejected("contact_frames is empty; set it to the feet of the robot")
-            self._feet, self._feet_of = feet, used_for
-        return self._feet
+        feet = ContactFrames.of(robot, self.parameters.values)
+        if not feet.contacts:
+            raise Rejected("contact_frames is empty; set it to the feet of the robot")
+        return feet
 
     def _states(self, robot: RobotContext, feet: ContactFrames) -> Array:
         """Return whether each foot is in contact; a ValueError if that is unknown."""
@@ -202,7 +193,7 @@ class CentroidalNode(RobotNode):
     def support(self, robot: RobotContext, state: State, terms: Terms) -> Support | None:
         """Return the forces of the ground, or None if an input is missing."""
         try:
-            feet = self._used_feet(robot)
+            feet = self._feet(robot, self.parameters.changes)
             active = self._states(robot, feet)
         except ValueError:              # reported by waiting_for
             return None
@@ -242,10 +233,7 @@ class CentroidalNode(RobotNode):
                                  ground.moment_about_origin(support.forces, support.points))
 
     def ground_point(self, topic: str, robot: RobotContext, wrench: Array) -> Array | None:
-        """Return the zero moment point of a wrench about the origin [N, N m], (3,), or None.
-
-        `waiting_for` states why there is no such point for a topic.
-        """
+        """Return the zero moment point of a wrench about the origin, (3,), or keep why not."""
         gravity = robot.model.gravity
         mass = robot.model.total_mass + robot.base.mass
         height = self.parameters.values["ground_height"]
@@ -281,7 +269,7 @@ class CentroidalNode(RobotNode):
         if not topics:
             return ""
         try:
-            self._states(robot, self._used_feet(robot))
+            self._states(robot, self._feet(robot, self.parameters.changes))
         except ValueError as error:
             return f"no {topics}: {error}"
         return self._missing_effort(robot, topics)
@@ -310,7 +298,6 @@ class _Writer:
             field[:] = math.nan
 
     def write(self, composite: CompositeBody, rate: Sequence[float] | None) -> Template:
-        """Write the robot as one body, and the rate of its momentum if it is known."""
         body = composite.body
         self._mass[0], self._com[:] = body.mass, body.com
         self._inertia[:] = body.mass, *body.com, *body.rotational

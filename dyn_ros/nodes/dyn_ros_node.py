@@ -33,7 +33,7 @@ class DynRosNode(RobotNode):
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the nodes until they are asked to shut down."""
+    """Run the node until it is asked to shut down."""
     return run(DynRosNode, "dyn_ros", args)
 
 

@@ -143,7 +143,6 @@ class DynamicsNode(RobotNode):
             self.offers += dynamics.DERIVATIVE_SERVICES
 
     def wanted_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the subscriptions for the wrenches that `~/markers` shows."""
         return wrenches(values["markers.wrench.topics"], values["markers.wrench.frames"],
                         "the parameter markers.wrench.frames")
 

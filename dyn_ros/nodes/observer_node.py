@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,10 @@ class ObserverNode(RobotNode):
     batch_kernels = observer_services.BATCH_KERNELS
     markers = OBSERVER
     specs = SPECS
+    checks = ((RESTARTING, lambda robot, values: Observation(robot, values, lambda why: None)),
+              ([spec.name for spec in SPECS if spec.name.startswith("thresholds.")], thresholds),
+              (("noise.external",), deviations),
+              (("tip_frame", "wrench_axes"), observer_parameters.place))
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
         self.requests = observer_services.Requests(self)
@@ -68,18 +73,6 @@ class ObserverNode(RobotNode):
     def end(self) -> None:
         super().end()
         self.requests.listening.close()
-
-    def accept_for_robot(self, robot: RobotContext, values: Mapping[str, Any],
-                         changed: Set[str]) -> None:
-        super().accept_for_robot(robot, values, changed)
-        if RESTARTING & changed:
-            Observation(robot, values, lambda why: None)
-        if any(name.startswith("thresholds.") for name in changed):
-            thresholds(robot, values)
-        if "noise.external" in changed:
-            deviations(robot, values)
-        if {"tip_frame", "wrench_axes"} & changed:
-            observer_parameters.place(robot, values)
 
     def parameters_changed(self, changed: Set[str]) -> None:
         super().parameters_changed(changed)
@@ -195,13 +188,11 @@ class ObserverNode(RobotNode):
 
     def details(self) -> dict[str, str]:
         observation = self._observation
-        label = "idle"
+        label = self._problem() or "idle"
         if observation and observation.valid:
             label = "running"
         elif observation and observation.settling:
             label = "settling"
-        elif self._problem():
-            label = self._problem()
         return {"observer": label,
                 "observer starts": str(observation.restarts if observation else 0),
                 "effort faults": "; ".join(self.faults()),
@@ -211,37 +202,35 @@ class ObserverNode(RobotNode):
 
     # Outputs
 
-    def valid(self, robot: RobotContext, state: State) -> Observation | None:
-        """Return the observer if it has a result for this state."""
+    def valid(self, robot: RobotContext, result: str = "valid") -> Observation | None:
+        """Return the observer if it has a result for the latest state of a robot."""
         observation = self._observation
-        if observation and observation.robot is robot and observation.valid:
+        if observation and observation.robot is robot and getattr(observation, result):
             return observation
         return None
 
     def _make_efforts(self, robot: RobotContext) -> Compute:
         """`~/external_efforts`: what the environment exerts on the joints."""
-        return self._effort(robot, lambda result: result.external if result.valid else None)
+        return self._efforts(robot, "external", "valid")
 
     def _make_residual(self, robot: RobotContext) -> Compute:
         """`~/residual`: measured minus modeled effort, through the same low passes."""
-        return self._effort(robot, lambda result: (
-            result.residual if result.residual_valid else None))
+        return self._efforts(robot, "residual", "residual_valid")
 
     def _make_frictionless(self, robot: RobotContext) -> Compute:
         """`~/residual_without_friction`: the same, of a model without friction."""
-        return self._effort(robot, lambda result: (
-            result.frictionless if result.residual_valid else None))
+        return self._efforts(robot, "frictionless", "residual_valid")
 
-    def _effort(self, robot: RobotContext, read: Callable[[Observation], Array | None]) -> Compute:
+    def _efforts(self, robot: RobotContext, result: str, valid: str) -> Compute:
         def efforts(state: State, terms: Terms) -> Array | None:
-            observation = self._observation
-            return read(observation) if observation and observation.robot is robot else None
+            observation = self.valid(robot, valid)
+            return None if observation is None else getattr(observation, result)
         return effort_output(robot, efforts)
 
     @once_per_state
     def external_wrench(self, robot: RobotContext, state: State) -> Any:
         """Return the wrench at the tip, a `dyn_ros.ExternalWrench` in its axes, or None."""
-        observation = self.valid(robot, state)
+        observation = self.valid(robot)
         if observation is None:
             return None
         try:
@@ -264,21 +253,17 @@ class ObserverNode(RobotNode):
     def _make_wrench(self, robot: RobotContext) -> Compute:
         """`~/external_wrench`: the wrench at the tip that explains the external efforts."""
         message = WrenchStamped()
-        made_at = -1
-        place: tuple[int, int | None] = 0, None
+        place = lru_cache(1)(
+            lambda changes: observer_parameters.place(robot, self.parameters.values))
 
         def compute(state: State, terms: Terms) -> WrenchStamped | None:
-            nonlocal made_at, place
             estimate = self.external_wrench(robot, state)
             if estimate is None:
                 return None
-            if made_at != self.parameters.changes:
-                try:
-                    place = observer_parameters.place(robot, self.parameters.values)
-                except ValueError:      # reported by waiting_for
-                    return None
-                made_at = self.parameters.changes
-            frame, axes = place
+            try:
+                frame, axes = place(self.parameters.changes)
+            except ValueError:          # reported by waiting_for
+                return None
             numbers = estimate.wrench
             message.header.frame_id = (
                 robot.world_frame if axes is None else robot.model.frame_names[axes])
@@ -292,7 +277,7 @@ class ObserverNode(RobotNode):
     @once_per_state
     def contact(self, robot: RobotContext, state: State) -> Any:
         """Return the isolated contact, a `dyn_ros.IsolatedContact`, or None without collision."""
-        observation = self.valid(robot, state)
+        observation = self.valid(robot)
         if observation is None or not observation.collision:
             return None
         try:
@@ -313,7 +298,7 @@ class ObserverNode(RobotNode):
         names = np.array(robot.model.velocity_names)
 
         def compute(state: State, terms: Terms) -> ExternalContact | None:
-            observation = self.valid(robot, state)
+            observation = self.valid(robot)
             if observation is None:
                 return None
             message.header.frame_id = robot.world_frame

@@ -3,8 +3,8 @@
 """Publishes the torques that enforce acceleration constraints on frames of a robot."""
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,17 +77,27 @@ SPECS = (
 )
 
 
+_efforts = partial(arrays.vector, field="effort")       # of a robot, in a message
 TOO_LARGE = ("the result is not finite: the state, the constraints, the efforts or the wrenches "
              "are too large to compute with")
 
 
 class Solution(NamedTuple):
-    """The solution for one state."""
-
     constraints: Constraints
     feedforward: Array
     effort: Array
     motion: ConstrainedMotion
+
+
+def _check_preset(robot: RobotContext, values: Mapping[str, Any]) -> None:
+    if values["constraints"] != "topic":
+        constraining.from_preset(robot, values)
+
+
+def _check_frames(robot: RobotContext, values: Mapping[str, Any]) -> None:
+    with blamed_on("wrench_frames"):
+        for frame in filter(None, values["wrench_frames"]):
+            robot.model.frame_index(frame)
 
 
 class VereshchaginNode(RobotNode):
@@ -97,6 +107,7 @@ class VereshchaginNode(RobotNode):
                                 "frame_classical_acceleration")
     markers = VERESHCHAGIN
     specs = (*SPECS, *command.specs("constraint_torques"))
+    checks = (([spec.name for spec in PRESETS], _check_preset), (["wrench_frames"], _check_frames))
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
         self.command = command.Command(self, {"constraint_torques": (self._reads, self._torque)})
@@ -106,28 +117,13 @@ class VereshchaginNode(RobotNode):
                                lambda: ("oMf", *self._reads())),
                         self.command.output)
         self.offers = (Service("~/solve", SolveConstrainedDynamics, self._answer),)
-        # a robot, and the constraints that the parameters specify
-        self._preset: tuple[RobotContext, Constraints] | None = None
+        self._preset = lru_cache(1)(
+            lambda robot, changes: constraining.from_preset(robot, self.parameters.values))
         super().__init__(name, source, **kwargs)
 
     # Inputs
 
-    def accept_for_robot(self, robot: RobotContext, values: Mapping[str, Any],
-                         changed: Set[str]) -> None:
-        super().accept_for_robot(robot, values, changed)
-        if values["constraints"] != "topic" and any(spec.name in changed for spec in PRESETS):
-            _of_parameters(robot, values)
-        if "wrench_frames" in changed:
-            with blamed_on("wrench_frames"):
-                for frame in filter(None, values["wrench_frames"]):
-                    robot.model.frame_index(frame)
-
-    def parameters_changed(self, changed: Set[str]) -> None:
-        super().parameters_changed(changed)
-        self._preset = None
-
     def wanted_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the subscriptions for constraints, feed-forward torques and wrenches."""
         wanted = wrenches(values["wrench_topics"], values["wrench_frames"])
         own = {"~/constraints": (AccelerationConstraints, constraining.from_message, COMMAND_QOS),
                "~/feedforward": (JointState, _efforts, COMMAND_QOS)}
@@ -142,19 +138,12 @@ class VereshchaginNode(RobotNode):
         """Return the active constraints; like the methods below, a ValueError if missing."""
         if "~/constraints" in self.inputs:
             return self._numbers("~/constraints", robot)
-        if self._preset is None or self._preset[0] is not robot:
-            self._preset = robot, _of_parameters(robot, self.parameters.values)
-        return self._preset[1]
+        return self._preset(robot, self.parameters.changes)
 
     def _received_feedforward(self, robot: RobotContext) -> Array:
         if "~/feedforward" in self.inputs:
             return self._numbers("~/feedforward", robot)
         return np.zeros(robot.model.nv)
-
-    def _feedforward(self, robot: RobotContext, terms: Terms) -> Array:
-        if self.parameters.values["feedforward"] == "gravity":
-            return terms.g.copy()
-        return self._received_feedforward(robot)
 
     def _reads(self) -> Iterable[str]:
         return solution_reads(self.parameters.values)
@@ -181,8 +170,10 @@ class VereshchaginNode(RobotNode):
         """Return the solution for a state, or None if an input is missing."""
         if state.v is None:
             return None
+        gravity = self.parameters.values["feedforward"] == "gravity"
         try:
-            given = (self._constraints(robot), self._feedforward(robot, terms),
+            given = (self._constraints(robot),
+                     terms.g.copy() if gravity else self._received_feedforward(robot),
                      external_forces(robot, self._wrenches(robot), state.q))
         except ValueError:          # reported by waiting_for
             return None
@@ -199,10 +190,9 @@ class VereshchaginNode(RobotNode):
     def _solve_for(self, robot: RobotContext, q: Array, v: Array, constraints: Constraints,
                    feedforward: Array, f_ext: Array | None) -> Solution:
         values = self.parameters.values
-        motion = constraining.solve(robot, q, v, constraints, feedforward, f_ext,
-                       singularity=values["singularity"],
-                       tolerance=values["singularity_tolerance"] or None,
-                       priority=values["priority"])
+        motion = constraining.solve(
+            robot, q, v, constraints, feedforward, f_ext, singularity=values["singularity"],
+            tolerance=values["singularity_tolerance"] or None, priority=values["priority"])
         effort = feedforward + motion.constraint_generalized_forces
         if not (np.isfinite(effort).all() and np.isfinite(motion.ddq).all()):
             raise Rejected(TOO_LARGE)
@@ -239,7 +229,7 @@ class VereshchaginNode(RobotNode):
             constraints = constraining.from_message(robot, given)
         else:
             constraints = self._constraints(robot)
-        feedforward = arrays.vector(robot, "effort", request.name, request.effort)
+        feedforward = _efforts(robot, request)
         q, v = state.q, state.velocity()
         solution = self._solve_for(robot, q, v, constraints, feedforward,
                                    requested_forces(robot, request, q))
@@ -251,23 +241,13 @@ class VereshchaginNode(RobotNode):
             raise Rejected(TOO_LARGE)
 
 
-def _of_parameters(robot: RobotContext, values: Mapping[str, Any]) -> Constraints:
-    return constraining.from_preset(
-        robot, values["constraints"], values["tip_frame"], values["axis"], values["axis_frame"])
-
-
-def _efforts(robot: RobotContext, message: JointState) -> Array:
-    return arrays.vector(robot, "effort", message.name, message.effort)
-
-
 def _writer(robot: RobotContext, constraints: Constraints, message: ConstrainedDynamics,
             ) -> Callable[[Solution, Array, Array, Array], None]:
     """Prepare a ConstrainedDynamics for these constraints; return a function that fills it."""
     message.name = robot.names
-    acceleration, effort, feedforward, forces, kdl_constraint, kdl_total = (
-        conversions.numbers(message, field, len(robot.names))
-        for field in ("acceleration", "effort", "feedforward", "constraint_generalized_forces",
-                      "kdl_constraint_torques", "kdl_total_torque"))
+    by_joint = [conversions.numbers(message, field, len(robot.names)) for field in (
+        "acceleration", "effort", "feedforward", "constraint_generalized_forces",
+        "kdl_constraint_torques", "kdl_total_torque")]
     message_constraints, m = message.constraints, len(constraints.frame)
     message_constraints.frame = list(constraints.frame)
     conversions.matrix(message_constraints.directions, 6, m)[:] = constraints.directions
@@ -278,14 +258,13 @@ def _writer(robot: RobotContext, constraints: Constraints, message: ConstrainedD
     link_accelerations = conversions.matrix(message.link_accelerations, len(message.link), 6)
 
     def write(solution: Solution, q: Array, v: Array, oMf: Array) -> None:
-        motion, rows = solution.motion, robot.rows
+        motion = solution.motion
         message_constraints.header.frame_id = constraints.axes or robot.world_frame
-        acceleration[:] = motion.ddq[rows]
-        effort[:] = solution.effort[rows]
-        feedforward[:] = solution.feedforward[rows]
-        forces[:] = motion.constraint_generalized_forces[rows]
-        kdl_constraint[:] = motion.constraint_torques[rows]
-        kdl_total[:] = motion.total_torque[rows]
+        for numbers, vector in zip(by_joint, (
+                motion.ddq, solution.effort, solution.feedforward,
+                motion.constraint_generalized_forces, motion.constraint_torques,
+                motion.total_torque)):
+            numbers[:] = vector[robot.rows]
         nu[:] = motion.nu
         achieved[:] = constraining.achieved_acceleration(
             robot, q, v, constraints, motion.ddq, oMf)

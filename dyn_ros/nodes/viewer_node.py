@@ -107,7 +107,6 @@ class ViewerNode(TouchNode):
         self.close()
 
     def open(self) -> None:
-        """Serve the page; subscribe to torques, markers and contacts."""
         from dyn_ros.viewer.page import page
         from dyn_ros.viewer.session import Session
         values = self.parameters.values
@@ -131,14 +130,15 @@ class ViewerNode(TouchNode):
         newest = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
         for curve, topic in TOPICS.items():
             self.subscribe(JointState, topic, partial(self._on_torque_message, curve), newest)
-        self.subscribe(ExternalContact, "observer/contacts", self._on_contact, newest)
-        self.subscribe(WrenchStamped, "observer/external_wrench", self._on_wrench, newest)
+        self.subscribe(ExternalContact, "observer/contacts",
+                       partial(self._to_touch, "receive_contact"), newest)
+        self.subscribe(WrenchStamped, "observer/external_wrench",
+                       partial(self._to_touch, "receive_wrench"), newest)
         self._listen_to_markers()
         self._updated = time.monotonic()
         self._set_timer()
 
     def close(self) -> None:
-        """Stop serving the page."""
         if self.session is None:
             return
         self.destroy_timer(self.timer)
@@ -210,21 +210,15 @@ class ViewerNode(TouchNode):
         if self.session is not None:
             self.session.receive_markers(topic, reader.read(data))
 
-    def _on_contact(self, message: ExternalContact) -> None:
+    def _to_touch(self, receive: str, message: Any) -> None:
         if self.session is not None and self.session.touch is not None:
-            self.session.touch.receive_contact(message)
-
-    def _on_wrench(self, message: WrenchStamped) -> None:
-        if self.session is not None and self.session.touch is not None:
-            self.session.touch.receive_wrench(message)
+            getattr(self.session.touch, receive)(message)
 
     # Parameters and robot
 
     def accept_parameters(self, values: Mapping[str, Any], changed: Set[str]) -> None:
-        if DESCRIPTION & changed:
-            text = parameter_description(values)
-            if text:
-                read_urdf(text)
+        if DESCRIPTION & changed and (text := parameter_description(values)):
+            read_urdf(text)
 
     def parameters_changed(self, changed: Set[str]) -> None:
         if self.session is None:
@@ -235,13 +229,10 @@ class ViewerNode(TouchNode):
         if "rate" in changed:
             self.destroy_timer(self.timer)
             self._set_timer()
-        if DESCRIPTION & changed:
-            text = parameter_description(self.parameters.values)
-            if text:
-                self.take_description(text, "parameter robot_description")
+        if DESCRIPTION & changed and (text := parameter_description(self.parameters.values)):
+            self.take_description(text, "parameter robot_description")
 
     def use_description(self, text: str) -> None:
-        """Show another robot; a ValueError for an invalid description leaves the current one."""
         tree = read_urdf(text)
         assert self.session is not None
         self.forget_estimate()
@@ -251,18 +242,15 @@ class ViewerNode(TouchNode):
                                f"{len(self.session.robot.names)} joints that move")
 
     def shows(self, touch: Touch) -> bool:
-        """Whether the page still shows the robot that this belongs to."""
         return self.session is not None and self.session.touch is touch
 
-    # What users do on the page
+    # What users do on the page, see viewer/actor.py
 
     def can_move(self) -> bool:
-        """Whether no other program moves the robot, or what moves it can be stopped."""
         others = self.count_publishers(self.parameters.values["command_topic"])
         return self._motion is not None or others <= (self._publisher is not None)
 
     def move(self, names: list[str], position: Array, velocity: Array) -> None:
-        """Publish the positions and velocities of the joints."""
         if self._publisher is None:
             self._publisher = self.create_publisher(
                 JointState, self.parameters.values["command_topic"], 10)
@@ -272,12 +260,10 @@ class ViewerNode(TouchNode):
         self._publisher.publish(message)
 
     def play(self, plays: bool) -> None:
-        """Start or stop the robot's own motion."""
         if self._motion is not None:
             self._motion.call_async(SetBool.Request(data=plays))
 
     def push(self, link: str, force: Array) -> None:
-        """Publish the force on a link, at its origin and expressed in its frame."""
         if self._push.get_subscription_count():
             message = WrenchStamped()
             message.header.stamp = self.get_clock().now().to_msg()
@@ -286,16 +272,11 @@ class ViewerNode(TouchNode):
             self._push.publish(message)
 
     def report_refusal(self, line: str) -> None:
-        """Log a refused request."""
         self.get_logger().warning(line)
 
     # Diagnostics
 
     def diagnose(self, busy: str = "") -> None:
-        """Publish diagnostics."""
-        self.guard("diagnose", self._diagnose)
-
-    def _diagnose(self) -> None:
         count, session = self.report.count, self.session
         waiting = "" if self.active else self.state_label
         if self.active and (session is None or session.robot is None):
@@ -309,13 +290,11 @@ class ViewerNode(TouchNode):
         })
 
     def reject(self, what: str, why: object, throttle: float = THROTTLE) -> None:
-        """Report rejected input on the page too."""
         if self.session is not None:
             self.session.show_problem(what, why)
         super().reject(what, why, throttle)
 
     def fail(self, what: str, why: object) -> None:
-        """Report an operation that failed on the page too."""
         if self.session is not None:
             self.session.show_problem(what, why)
         super().fail(what, why)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -37,11 +38,9 @@ def specs(*choices: str) -> tuple[Spec, ...]:
 
 
 class Command:
-    """The output `~/command` of a node.
+    """The output `~/command` of a node with the parameters `specs`: torques, clipped to limits.
 
-    Its rows are the published ones that have motors: all but those of a floating or planar base.
-    A torque beyond the effort limit of its joint is clipped. The node has the parameters of
-    `specs`; `choices` has, for each choice of torques, what it reads as in `Output.reads`, and the
+    `choices` has, for each choice of torques, what it reads, as a callable `Output.reads`, and the
     function that returns them.
     """
 
@@ -52,10 +51,6 @@ class Command:
         self._published = 0                 # messages since the last `details`
         self._publishes = False             # whether there were any before that
         self.output = Output("~/command", Float64MultiArray, self._make, self._reads, stamped=False)
-
-    def check(self, robot: RobotContext, values: Mapping[str, Any]) -> None:
-        """Raise a ValueError if the parameters do not fit the robot."""
-        self._scales(robot, values)
 
     def _reads(self) -> Iterable[str] | None:
         choice = self._node.parameters.values["command"]
@@ -68,18 +63,15 @@ class Command:
         message = Float64MultiArray(data=conversions.zeros(len(rows)))
         template = Template(message)
         data, parameters = template.array("data"), self._node.parameters
-        made_at, scales = -1, np.zeros(len(rows))
+        scales = lru_cache(1)(lambda changes: self.scales(robot, parameters.values))
 
         def commanded(state: State, terms: Terms) -> Array:
             """Return the torques before clipping; a ValueError states why there are none."""
-            nonlocal made_at, scales
-            if parameters.changes != made_at:
-                scales = self._scales(robot, parameters.values)
-                made_at = parameters.changes
+            factors = scales(parameters.changes)
             torques = self._choices[parameters.values["command"]][1](robot, state, terms)
             if torques is None:
                 raise Rejected("an input of the torques is missing")
-            wanted = scales * torques[rows]
+            wanted = factors * torques[rows]
             if not np.isfinite(wanted).all():
                 raise Rejected(f"the torque of {names[np.argmin(np.isfinite(wanted))]} is not "
                                "finite")
@@ -100,7 +92,8 @@ class Command:
             return template
         return compute
 
-    def _scales(self, robot: RobotContext, values: Mapping[str, Any]) -> Array:
+    def scales(self, robot: RobotContext, values: Mapping[str, Any]) -> Array:
+        """Return the factors in command_scale; a ValueError if they do not fit the robot."""
         count, scales = len(_motors(robot)[0]), values["command_scale"]
         if len(scales) not in (0, 1, count):
             raise SettingError("command_scale", f"expected one number, or {count}: one for each of "

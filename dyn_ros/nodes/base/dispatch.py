@@ -36,14 +36,12 @@ Compute: TypeAlias = Callable[[State, Terms], Any]
 class Output:
     """A topic that a node publishes for each state.
 
-    `make(robot)` returns a function `(state, terms) -> message` for a `RobotContext`, which returns
-    a message or a `Template`, or None if an input is missing. `reads` are the results of
-    `dyn_ros.all_terms` that it reads from `terms`, and those of `STATE_READS` that it reads from
-    `state`; a callable is called for each state, and returns None to skip it. A `stamped` message
-    has a header, which gets the stamp of the state. `clear()` returns the message that removes
-    from displays what the node has shown, published when the node stops. If `has_rate`, `reads`
-    limits the rate and `max_rate` of the node does not: both together would have each node choose
-    other states.
+    `make(robot)` returns a function `(state, terms)` for a `RobotContext`, which returns a message
+    or a `Template`, or None if an input is missing. `reads` are the results of `dyn_ros.all_terms`
+    that it reads from `terms`, and those of `STATE_READS` that it reads from `state`; a callable
+    is called for each state, and returns None to skip it. A `stamped` message has a header, which
+    gets the stamp of the state. `clear()` returns the message to publish when the node stops. If
+    `has_rate`, `reads` limits the rate, and `max_rate` does not.
     """
 
     topic: str
@@ -153,7 +151,6 @@ class Dispatch:
         self._limiter = RateLimiter(rate)
 
     def open(self) -> None:
-        """Create the publishers."""
         self._live = [
             _Live(output, self._node.create_lifecycle_publisher(
                 output.type, output.topic, 10,
@@ -161,7 +158,6 @@ class Dispatch:
             for output in self._outputs]
 
     def close(self) -> None:
-        """Destroy the publishers."""
         for live in self._live:
             self._node.destroy_lifecycle_publisher(live.publisher)
         self._live, self._subscribed, self._counted = [], [], -math.inf
@@ -184,13 +180,7 @@ class Dispatch:
             live.compute = computes[k] if computes else None
             live.terms = {}
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the publishers exist."""
-        return bool(self._live)
-
     def subscribed(self) -> list[str]:
-        """Return the topics that have subscribers."""
         return [live.output.topic for live in self._live
                 if live.publisher.get_subscription_count()]
 
@@ -214,10 +204,7 @@ class Dispatch:
         return self._node.active and self._limiter.due(now)
 
     def due(self, now: float, passes: bool) -> list[_Due]:
-        """Return the outputs that have subscribers at a time [s], with what they read.
-
-        Only those that have a rate of their own, unless the state passes.
-        """
+        """Return the outputs to publish at a time [s]; unless it passes, those with a rate."""
         if not self._node.active:
             return []
         self._count(now)
@@ -225,7 +212,6 @@ class Dispatch:
                 and (reads := live.reads()) is not None]
 
     def publish(self, robot: RobotContext, state: State, due: Sequence[_Due]) -> None:
-        """Publish outputs for a state, and count them."""
         started, count = time.perf_counter(), self._node.report.count
         for live, reads in due:
             count.published += live.publish(robot, state, reads)
@@ -245,8 +231,7 @@ def process_state(nodes: Sequence[Any], robot: RobotContext, received: float) ->
     """Publish the outputs of nodes in one process for the latest state of their robot.
 
     The first node owns the robot; the others publish only if it does. Nodes that follow every
-    state get it first, also if nothing is due. All terms that the outputs read are computed in one
-    pass over the kinematics.
+    state get it first, also if nothing is due.
     """
     source = nodes[0]
     passes = source.dispatch.passes(received)

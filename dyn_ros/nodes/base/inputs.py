@@ -11,7 +11,7 @@ from geometry_msgs.msg import WrenchStamped
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from ...states.joint_states import Rejected
-from ..messages.frames import WrenchReader
+from ..messages.frames import WrenchReader, frames_of
 from ..robot import RobotContext
 
 COMMAND_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
@@ -104,16 +104,9 @@ class Inputs:
 def wrenches(topics: Sequence[str], frames: Sequence[str] = (),
              field: str = "the parameter wrench_frames",
              ) -> dict[str, tuple[Any, WrenchReader, QoSProfile]]:
-    """Return the subscriptions for wrenches on these topics.
-
-    They act at the origins of `frames`; one that is empty, or all without any: at the frame in the
-    header. `field` is what specifies them, for error messages.
-    """
-    if len(frames) not in (0, len(topics)):
-        raise Rejected(f"{field}: expected one name for each of the {len(topics)} topics, or none, "
-                       f"got {len(frames)}")
+    """Return the subscriptions for wrenches, which act at `frames`, or at those in the headers."""
     subscriptions: dict[str, tuple[Any, WrenchReader, QoSProfile]] = {}
-    for topic, frame in zip(topics, frames or [""] * len(topics)):
+    for topic, frame in zip(topics, frames_of(field, frames, "topics", len(topics))):
         reader = WrenchReader(frame, field)
         known = subscriptions.setdefault(topic, (WrenchStamped, reader, SENSOR_QOS))[1]
         if known != reader:

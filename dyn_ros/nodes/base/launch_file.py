@@ -30,16 +30,17 @@ VIEWER_ARGUMENTS: Sequence[Argument] = (
 
 
 def launch_description(executable: str, config: str, name: str | None = None) -> LaunchDescription:
-    """Declare the arguments, then start an executable of this package.
-
-    Its parameters are in `config/`; without the default of a name, there is no argument `name`.
-    """
+    """Declare the arguments, `name` if it has a default, then start an executable."""
     return _description(_arguments(config, name), _node, executable, name)
 
 
 def view_description() -> LaunchDescription:
     """Declare the arguments, then start RViz, the frame publishers and all nodes."""
-    return _description((*_arguments("dyn_ros.yaml", None), NODES, *_view_arguments()), _view)
+    arguments = (
+        ("rviz_config", _config("dyn_ros.rviz"), "Configuration file of RViz."),
+        ("fixed_frame", "", "Fixed frame of RViz. Empty: the one in rviz_config."),
+        ("gui", "false", "Start joint_state_publisher_gui, with sliders that move the robot."))
+    return _description((*_arguments("dyn_ros.yaml", None), NODES, *arguments), _view)
 
 
 def viewer_description() -> LaunchDescription:
@@ -77,14 +78,6 @@ def _arguments(config: str, name: str | None) -> Sequence[Argument]:
     )
 
 
-def _view_arguments() -> Sequence[Argument]:
-    return (
-        ("rviz_config", _config("dyn_ros.rviz"), "Configuration file of RViz."),
-        ("fixed_frame", "", "Fixed frame of RViz. Empty: the one in rviz_config."),
-        ("gui", "false", "Start joint_state_publisher_gui, with sliders that move the robot."),
-    )
-
-
 def _value(context: Any, argument: str) -> str:
     # The checks precede the declarations: an argument that was not passed has no value yet.
     return LaunchConfiguration(argument, default="").perform(context)
@@ -99,7 +92,6 @@ def _flag(argument: str) -> ParameterValue:
 
 
 def _node(context: Any, executable: str, name: str | None) -> list[Any]:
-    """Return the node for the values of the arguments."""
     parameters: dict[str, Any] = {
         "use_sim_time": _flag("use_sim_time"), "autostart": _flag("autostart")}
     path = _value(context, "robot_description_file")
@@ -130,7 +122,6 @@ def _robot_description(path: str) -> ParameterValue:
 
 
 def _viewer(context: Any) -> list[Any]:
-    """Return the viewer and the requested nodes for the values of the arguments."""
     nodes = _node(context, "dyn_ros_node", None) if _is_on(context, "nodes") else []
     return [*nodes, *_node(context, "viewer_node", None)]
 
@@ -164,9 +155,6 @@ def _view(context: Any) -> list[Any]:
     return [*nodes, node("rviz2", arguments, on_exit=Shutdown())]
 
 
-# --- checks before anything starts
-
-
 class LaunchError(RuntimeError):
     """Nothing can be started; the message states the reason and a remedy."""
 
@@ -182,10 +170,7 @@ def require_file(argument: str) -> OpaqueFunction:
 
 
 def require_package(name: str, argument: str | None = None) -> OpaqueFunction:
-    """Return an action that fails if a ROS package is not installed.
-
-    With an argument, the package is required only if its value is neither empty nor false.
-    """
+    """Return an action that fails if a ROS package is missing, unless an argument is not set."""
     def check(context: LaunchContext) -> None:
         if argument is not None and _value(context, argument).lower() in ("", "false", "0"):
             return

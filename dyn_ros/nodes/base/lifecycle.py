@@ -31,19 +31,17 @@ DESCRIPTION_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE,
 
 def parameter_description(values: Mapping[str, Any]) -> str:
     """Return the robot description that the parameters specify, or an empty string."""
-    if values["robot_description"]:
-        return values["robot_description"]
-    if values["robot_description_file"]:
-        path = values["robot_description_file"]
-        try:
-            text = read_description(path)
-        except (OSError, ValueError) as error:
-            raise ValueError(f"robot_description_file: {error}; specify the path of a URDF file, "
-                             'or "" to wait for the topic robot_description') from None
-        if not text.strip():
-            raise ValueError(f"robot_description_file: {path!r} is empty; expected a URDF")
+    text, path = values["robot_description"], values["robot_description_file"]
+    if text or not path:
         return text
-    return ""
+    try:
+        text = read_description(path)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"robot_description_file: {error}; specify the path of a URDF file, "
+                         'or "" to wait for the topic robot_description') from None
+    if not text.strip():
+        raise ValueError(f"robot_description_file: {path!r} is empty; expected a URDF")
+    return text
 
 
 class Counts:
@@ -100,10 +98,7 @@ class Report:
 
     def publish(self, waiting: str, faults: Mapping[str, str], hardware: str,
                 values: Mapping[str, object]) -> None:
-        """Publish the diagnostics of the last second, and reset the counters.
-
-        `waiting` is what outputs wait for, `faults` are those of parameters.
-        """
+        """Publish diagnostics, of outputs that wait and parameters at fault; reset the counters."""
         node, count = self._node, self.count
         level, summary = DiagnosticStatus.OK, "running"
         if faults:
@@ -150,11 +145,11 @@ class BaseNode(LifecycleNode):
         self.parameters = Parameters(
             self, specs, self.accept_parameters, self.parameters_changed)
         self.create_timer(
-            1.0, lambda: self.diagnose(), clock=Clock(clock_type=ClockType.STEADY_TIME))
+            1.0, lambda: self.guard("diagnose", self.diagnose),
+            clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     @classmethod
     def all_specs(cls) -> list[Spec]:
-        """Return all parameters of a node of this class."""
         return [*ALWAYS, *cls.specs]
 
     @property
@@ -210,13 +205,10 @@ class BaseNode(LifecycleNode):
         return call
 
     def start(self) -> None:
-        """Configure and activate this node and its members, each according to its autostart.
-
-        A ValueError if the file in the parameter robot_description_file cannot be read.
-        """
+        """Configure and activate this node and its members, each according to its autostart."""
         if self.parameters.values["autostart"]:
             if self._listens and not self.parameters.faults:
-                parameter_description(self.parameters.values)
+                parameter_description(self.parameters.values)       # a ValueError: no such file
             if self.trigger_configure() == TransitionCallbackReturn.SUCCESS:
                 self.trigger_activate()
         for node in self.members:
@@ -289,7 +281,6 @@ class BaseNode(LifecycleNode):
             qos_overriding_options=QoSOverridingOptions.with_default_policies())
 
     def unsubscribe(self, topic: str) -> None:
-        """Undo `subscribe`."""
         self.destroy_subscription(self._subscriptions_of_topic.pop(topic))
 
     def _listen(self) -> None:

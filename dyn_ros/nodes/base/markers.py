@@ -41,10 +41,9 @@ class Kind:
     """One kind of marker, with the parameters common to all kinds, and `more`.
 
     `make(node, robot, look)` returns a function `(state, terms)` that returns the `MarkerArrays`
-    that it has filled, or raises a ValueError if a parameter does not fit the robot. `what`,
-    `scaled` and `color` describe the parameters. `reads`, or what it returns for the parameters'
-    values, is what the function reads, as `Output.reads`; `kernels` are the public functions that
-    it calls.
+    that it has filled, or raises a ValueError if a parameter does not fit the robot. `reads`, or
+    what it returns for the parameters' values, is what the function reads, as `Output.reads`;
+    `kernels` are the public functions that it calls.
     """
 
     def __init__(self, name: str, make: Callable[[Any, RobotContext, Look], Draw], what: str,
@@ -103,7 +102,7 @@ class Markers:
     def check(self, robot: RobotContext, values: Mapping[str, Any]) -> None:
         """Raise a ValueError if a parameter does not fit the robot."""
         for kind in self._kinds:
-            self._make_kind(kind, robot, values, Header())
+            kind.make(self._node, robot, Look(kind, values, Header()))
 
     def reads(self) -> Iterable[str] | None:
         """Return what is read for a state; None to skip it."""
@@ -132,7 +131,7 @@ class Markers:
             if parameters.changes != made_at:
                 made_at = parameters.changes
                 draws = list(self._draws(robot, parameters.values, header))
-                array.clear()
+                array.clears = True
             header.frame_id = robot.world_frame
             return array.filled([arrays for draw in draws for arrays in draw(state, terms)])
         return compute
@@ -142,13 +141,9 @@ class Markers:
         for kind in self._kinds:
             if values[f"markers.{kind.name}.show"]:
                 try:
-                    yield self._make_kind(kind, robot, values, header)
+                    yield kind.make(self._node, robot, Look(kind, values, header))
                 except ValueError as error:
                     self._node.reject("markers", error)
-
-    def _make_kind(self, kind: Kind, robot: RobotContext, values: Mapping[str, Any],
-                   header: Header) -> Draw:
-        return kind.make(self._node, robot, Look(kind, values, header))
 
     @staticmethod
     def clear() -> MarkerArray:
@@ -161,18 +156,14 @@ class _SerializedArray:
 
     def __init__(self, header: Header) -> None:
         self._header = header
-        self._clears = False
+        self.clears = False             # whether the next array starts with DELETEALL
         self._structure: Any = None     # frame, arrays and their sizes that the template is for
         self._template: Template | None = None
-
-    def clear(self) -> None:
-        """Start the next array with DELETEALL."""
-        self._clears = True
 
     def filled(self, shown: Iterable[MarkerArrays]) -> Template | None:
         """Return the message with the numbers of these markers; None if there are none."""
         shown = [arrays for arrays in shown if len(arrays)]
-        clears, self._clears = self._clears, False
+        clears, self.clears = self.clears, False
         structure = clears, self._header.frame_id, [(arrays, len(arrays)) for arrays in shown]
         if structure != self._structure:
             self._structure = structure

@@ -51,17 +51,7 @@ def _force_exit_after_signal(ended: threading.Event) -> None:
         os._exit(0)
 
 
-def _executor() -> Any:
-    """Return the events executor, which halves the processor time, if rclpy provides it."""
-    try:
-        from rclpy.experimental import EventsExecutor
-    except ImportError:
-        return SingleThreadedExecutor()
-    return EventsExecutor()
-
-
 def usage(node_class: Any, name: str) -> str:
-    """Return the text of `--help`."""
     lines = [f"usage: ros2 run dyn_ros {name}_node [--ros-args -p parameter:=value ...]", "",
              (inspect.getdoc(node_class) or "").split("\n\nParameters")[0], ""]
     specs = node_class.all_specs()
@@ -72,10 +62,7 @@ def usage(node_class: Any, name: str) -> str:
 
 
 def run(node_class: Any, name: str, args: Sequence[str] | None = None) -> int:
-    """Run a node until it is asked to shut down; return the exit code of the process.
-
-    `node_class` is a subclass of `BaseNode`, whose only required argument is its name.
-    """
+    """Run a subclass of `BaseNode` until it is asked to shut down; return the exit code."""
     if not {"-h", "--help"}.isdisjoint(sys.argv[1:] if args is None else args):
         print(usage(node_class, name))
         return 0
@@ -114,7 +101,12 @@ def run(node_class: Any, name: str, args: Sequence[str] | None = None) -> int:
 
 
 def _spin(node: BaseNode) -> None:
-    executor = _executor()
+    executor: Any
+    try:                                # the events executor halves the processor time
+        from rclpy.experimental import EventsExecutor
+        executor = EventsExecutor()
+    except ImportError:
+        executor = SingleThreadedExecutor()
     for member in (node, *node.members):
         executor.add_node(member)
     while rclpy.ok():
@@ -130,10 +122,7 @@ def _spin(node: BaseNode) -> None:
 
 def load_kernels(node: BaseNode, names: Sequence[str], batch_names: Sequence[str],
                  coupled: bool = False) -> None:
-    """Compile the public functions that a node calls, and load what each state needs.
-
-    With `coupled`, also what robots with mimic joints need.
-    """
+    """Compile the functions that a node calls, also for mimic joints; load what a state needs."""
     started = time.monotonic()
     node.diagnose("loading functions")
     precompile = partial(dyn_ros.precompile, progress=_progress(node, started), coupled=coupled)

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import Any, ClassVar, TypeAlias
 
 from nav_msgs.msg import Odometry
 from rclpy.lifecycle import TransitionCallbackReturn
@@ -29,6 +29,9 @@ from .process import load_kernels
 from .process import run as run
 from .service import Service, defer, service_callback
 
+Check: TypeAlias = "tuple[Iterable[str], Callable[[RobotContext, Mapping[str, Any]], object]]"
+"""Parameters, and what raises a ValueError if their values do not fit a robot."""
+
 
 class RobotNode(BaseNode):
     """A lifecycle node that computes messages from the state of one robot.
@@ -36,9 +39,9 @@ class RobotNode(BaseNode):
     A subclass defines class attributes: `kernels` (names of the public functions that it calls,
     compiled at configure), `batch_kernels` (those that it calls for batches), `outputs`, `offers`
     (services, available once configured), `markers` (the kinds that `~/markers` shows) and, for
-    parameters of its own, `specs`. It sets `command` before it calls this initializer if it
-    publishes `~/command`. With a `source`, another node in this process, which owns the robot's
-    parameters and topics, it uses the robot and the states of that.
+    parameters of its own, `specs` and `checks` (that they fit a robot). It sets `command` before it
+    calls this initializer if it publishes `~/command`. With a `source`, another node in this
+    process, which owns the robot's parameters and topics, it uses the robot and the states of that.
     """
 
     kernels: tuple[str, ...] = ()
@@ -47,6 +50,7 @@ class RobotNode(BaseNode):
     offers: tuple[Service, ...] = ()
     markers: ClassVar[tuple[Kind, ...]] = ()
     command: Command | None = None
+    checks: tuple[Check, ...] = ()
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
         self.source = source or self
@@ -69,6 +73,10 @@ class RobotNode(BaseNode):
             self.outputs = (*self.outputs, Output(
                 "~/markers", MarkerArray, self._markers.make, self._markers.reads,
                 clear=self._markers.clear, has_rate=True))
+        if self.command:
+            self.checks = ((["command_scale"], self.command.scales), *self.checks)
+        self.checks = (
+            ([spec.name for spec in self._markers.specs], self._markers.check), *self.checks)
         self.inputs = Inputs(self)
         super().__init__(name, [spec for spec in self.all_specs() if not (source and spec.robot)],
                          listens=source is None, **kwargs)
@@ -90,7 +98,6 @@ class RobotNode(BaseNode):
     # Lifecycle
 
     def open(self) -> None:
-        """Load the kernels; create the outputs, the services and the subscriptions for inputs."""
         if self.kernels:
             load_kernels(self, self.kernels, self.batch_kernels)
         self.dispatch.limit(self.parameters.values["max_rate"])
@@ -104,7 +111,6 @@ class RobotNode(BaseNode):
             self.dispatch.use(self.dispatch.make(self.robot))
 
     def close(self) -> None:
-        """Destroy what `open` created; the source also forgets the robot."""
         self.dispatch.close()
         for server in self._own_services:
             self.destroy_service(server)
@@ -137,15 +143,9 @@ class RobotNode(BaseNode):
             self._accept_robot(values, changed)
         robot = self._candidate[0] if self._candidate else self.robot
         if robot:
-            self.accept_for_robot(robot, values, changed)
-
-    def accept_for_robot(self, robot: RobotContext, values: Mapping[str, Any],
-                         changed: Set[str]) -> None:
-        """Raise a ValueError if changed parameters do not fit a robot."""
-        if any(spec.name in changed for spec in self._markers.specs):
-            self._markers.check(robot, values)
-        if self.command and "command_scale" in changed:
-            self.command.check(robot, values)
+            for names, check in self.checks:
+                if not changed.isdisjoint(names):
+                    check(robot, values)
 
     def _accept_robot(self, values: Mapping[str, Any], changed: Set[str]) -> None:
         if DESCRIPTION & changed:
@@ -167,7 +167,7 @@ class RobotNode(BaseNode):
 
     def parameters_changed(self, changed: Set[str]) -> None:
         self.dispatch.limit(self.parameters.values["max_rate"])
-        if self.dispatch.is_open:
+        if self._is_open:
             self.inputs.listen(self.wanted_inputs(self.parameters.values))
         if self._candidate and self._is_open:
             self._awaited = ()
@@ -240,10 +240,7 @@ class RobotNode(BaseNode):
         return {}
 
     def follows(self, now: float) -> Iterable[str] | None:
-        """Return what `on_state` reads from a state at a time [s]; None: it is not called.
-
-        As `Output.reads`, restricted to `STATE_READS`.
-        """
+        """Return which of `STATE_READS` `on_state` reads at a time [s]; None: it is not called."""
         return None
 
     def on_state(self, robot: RobotContext, state: State) -> None:
@@ -317,10 +314,6 @@ class RobotNode(BaseNode):
         return {}
 
     def diagnose(self, busy: str = "") -> None:
-        """Publish the diagnostics of the last second and reset the counters."""
-        self.guard("diagnose", self._diagnose, busy)
-
-    def _diagnose(self, busy: str) -> None:
         count, robot = self.report.count, self.robot
         waiting = self.waiting_for() if self.active and not busy else ""
         # what all nodes of a process wait for is logged once, by the source
@@ -340,7 +333,7 @@ class RobotNode(BaseNode):
             "lifecycle state": self.state_label,
             "robot": robot.model.name if robot else "",
             "kernels": busy or (
-                "compiled" if self.dispatch.is_open or not self.kernels else "not yet compiled"),
+                "compiled" if self._is_open or not self.kernels else "not yet compiled"),
             **(received if self.source is self else {}),
             "states [Hz]": f"{count.states / seconds:.1f}",
             "messages published [Hz]": f"{count.published / seconds:.1f}",

@@ -1,16 +1,12 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Services of a node: every request gets a response, and no request can end the node.
-
-A service is one function and one table entry, as in services/dynamics.py. The function fills the
-response; an exception is returned to the caller as `success: false` and `message`.
-"""
+"""Services of a node: every request gets a response, and no request can end the node."""
 from __future__ import annotations
 
 import functools
 import time
 import traceback
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -27,10 +23,7 @@ from ..messages import conversions
 from ..robot import RobotContext
 
 Pending: TypeAlias = "Future[Callable[[Any], object]]"
-"""A response that is sent later, while other callbacks of the node run.
-
-The result is the function that fills it; a ValueError instead becomes `success: false`.
-"""
+"""A response to send later: what fills it, or a ValueError that becomes `success: false`."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +31,11 @@ class Service:
     """A service that a node provides while it is active.
 
     `answer(robot, request, response)` fills the response, which has the fields `success` and
-    `message`, and raises a ValueError to reject the request. If the request has a field `state`,
-    a dyn_ros/RobotState, the signature is `answer(robot, request, response, state)` with a
-    `State`, and the response has a header, which is set, as are `name` and `velocity_valid` if it
-    has them. If `needs_state(robot, request)` is false, a request without a state does not depend
-    on the latest one: `state` is then the neutral configuration at rest.
-
-    If `answer` returns a `Pending`, the response is sent when that is done.
+    `message`, or returns a `Pending`; it raises a ValueError to reject the request. If the request
+    has a field `state`, a dyn_ros/RobotState, there is a fourth argument, a `State`, and the
+    response has a header, which is set, as are `name` and `velocity_valid` if it has them. If
+    `needs_state(robot, request)` is false, a request without a state does not depend on the latest
+    one: `state` is then the neutral configuration at rest.
     """
 
     name: str
@@ -74,7 +65,6 @@ _AT_ORIGIN = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 
 
 def service_callback(node: Any, service: Service) -> Callable[[Any, Any], Any]:
-    """Return the callback of a service."""
     with_state = hasattr(service.type.Request, "state")
 
     def respond(response: Any, fill: Callable[[Any], Any]) -> Any:
@@ -164,10 +154,7 @@ def requested_state(model: Model, given: RobotState) -> tuple[Array, Array]:
     """Return q and v of a state that contains joint names, as new arrays in the order of the model.
 
     All joints with their own coordinate are required; mimic joints and names that are not in the
-    model are ignored. Without velocities, the robot is at rest. The base may be floating or planar;
-    any other joint of several degrees of freedom is a ValueError. `Rejected` are duplicate names,
-    lengths that do not match, a joint that is missing, and a value that is not finite or exceeds
-    `LARGEST`.
+    model are ignored. Without velocities, the robot is at rest. The base may be floating or planar.
     """
     q, v = np.array(model.neutral(), float), np.zeros(model.nv)
     joints = {joint.name: i for i, joint in enumerate(model.tree.joints) if joint.mimic is None}
@@ -178,36 +165,24 @@ def requested_state(model: Model, given: RobotState) -> tuple[Array, Array]:
                        conversions.twist_numbers(given.base_twist))
         rules.check_base(pose, twist)
         rules.set_base(base, q, v, pose, twist)
-    _check_lengths(given)
-    used = [k for k, name in enumerate(given.name) if name in joints]
-    own = [joints[given.name[k]] for k in used]
-    q[[model.idx_q[i] for i in own]] = _usable("position", given.name, given.position, used)
-    if len(given.velocity):
-        v[[model.idx_v[i] for i in own]] = _usable("velocity", given.name, given.velocity, used)
-    _check_complete(model, joints, given.name)
-    return q, v
-
-
-def _check_lengths(given: RobotState) -> None:
     rules.check_names(given.name)
     size, positions, velocities = len(given.name), len(given.position), len(given.velocity)
     if positions != size or velocities not in (0, size):
         raise Rejected(f"{size} names, but {positions} positions and {velocities} velocities; "
                        "expected one position for each name, and one velocity for each name or "
                        "none")
-
-
-def _usable(field: str, names: Sequence[str], values: Sequence[float],
-            used: Sequence[int]) -> list[float]:
-    """Return the values at the indices `used`; raise `Rejected` if one cannot be used."""
-    chosen = [values[k] for k in used]
-    rules.check_usable(field, [names[k] for k in used], chosen)
-    return chosen
-
-
-def _check_complete(model: Model, joints: Mapping[str, int], names: Collection[str]) -> None:
-    missing = sorted(joints.keys() - set(names), key=joints.__getitem__)
+    used = [k for k, name in enumerate(given.name) if name in joints]
+    own = [joints[given.name[k]] for k in used]
+    for field, values, vector, index in (("position", given.position, q, model.idx_q),
+                                         ("velocity", given.velocity, v, model.idx_v)):
+        if len(values):
+            chosen = [values[k] for k in used]
+            rules.check_usable(field, [given.name[k] for k in used], chosen)
+            vector[[index[i] for i in own]] = chosen
+    missing = sorted(joints.keys() - set(given.name), key=joints.__getitem__)
     if missing:
-        others = [name for name in names if name not in joints and name not in model.joint_names]
+        others = [name for name in given.name
+                  if name not in joints and name not in model.joint_names]
         raise Rejected(f"state: missing position of {abbreviated(missing)}" + (
             f"; not in the model: {abbreviated(others)}" if others else ""))
+    return q, v

@@ -19,19 +19,13 @@ from ...viewer.scene.marker_arrays import THINNEST, MarkerArrays, Screws
 from ..base.markers import Draw, Kind, Look
 from ..base.parameters import Spec
 from ..robot import RobotContext, State, Terms, blamed_on
-from ..robot.support import (
-    COMPOSITE_TERMS,
-    composite_body,
-    convex_hull,
-    rate_reads,
-    reads,
-)
+from ..robot import support as ground
+from ..robot.support import COMPOSITE_TERMS, composite_body
 
 FINE = 0.3          # width of the lines of a cone / width of other lines
 
 
 def com(node: Any, robot: RobotContext, look: Look) -> Draw:
-    """The center of mass of the whole robot, including the base link of a fixed base."""
     return ball_at(look, lambda state, terms: np.array(
         composite_body(robot, state, terms).body.com))
 
@@ -51,7 +45,6 @@ def ball_at(look: Look, read: Callable[[State, Terms], Array | None]) -> Draw:
 
 
 def com_projection(node: Any, robot: RobotContext, look: Look) -> Draw:
-    """The projection of the center of mass onto the ground, and a line to it."""
     discs = MarkerArrays(look, Marker.CYLINDER)
     lines = MarkerArrays(look, Marker.LINE_STRIP, "line", 2)
     up = shapes.upward(robot.model.gravity)
@@ -67,7 +60,6 @@ def com_projection(node: Any, robot: RobotContext, look: Look) -> Draw:
 
 
 def subtree_com(node: Any, robot: RobotContext, look: Look) -> Draw:
-    """The center of mass of each joint's subtree, as a ball with a volume according to its mass."""
     model = robot.model
     with blamed_on(f"markers.{look.name}.joints"):
         chosen = [model.joint_index(name) for name in look.joints]
@@ -83,17 +75,8 @@ def subtree_com(node: Any, robot: RobotContext, look: Look) -> Draw:
     return draw
 
 
-def linear_momentum(node: Any, robot: RobotContext, look: Look) -> Draw:
-    """An arrow from the center of mass, if all velocities are known."""
-    return _momentum(robot, look, slice(3))
-
-
-def angular_momentum(node: Any, robot: RobotContext, look: Look) -> Draw:
-    """An arrow from the center of mass along the angular momentum."""
-    return _momentum(robot, look, slice(3, 6))
-
-
-def _momentum(robot: RobotContext, look: Look, part: slice) -> Draw:
+def momentum(part: slice, node: Any, robot: RobotContext, look: Look) -> Draw:
+    """An arrow for a part of the momentum, if all velocities are known."""
     arrows = MarkerArrays(look, Marker.ARROW)
 
     def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
@@ -107,7 +90,6 @@ def _momentum(robot: RobotContext, look: Look, part: slice) -> Draw:
 
 
 def locked_inertia(node: Any, robot: RobotContext, look: Look) -> Draw:
-    """The homogeneous ellipsoid with the inertia of the robot with its joints locked."""
     solids = MarkerArrays(look, Marker.SPHERE)
 
     def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
@@ -120,11 +102,7 @@ def locked_inertia(node: Any, robot: RobotContext, look: Look) -> Draw:
     return draw
 
 
-# --- the ground
-
-
 def contact_force(node: Any, robot: RobotContext, look: Look) -> Draw:
-    """The force of the ground on each foot, relative to the weight of the robot."""
     screws = Screws(look)
 
     def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
@@ -144,7 +122,6 @@ def _weight(robot: RobotContext) -> float:
 
 
 def friction_cone(node: Any, robot: RobotContext, look: Look) -> Draw:
-    """The forces at each foot that do not make it slip, in another color if its force does."""
     up = shapes.upward(robot.model.gravity)
     cone = shapes.cone(up, look.scale, look.coefficient * look.scale)
     lines = MarkerArrays(look, Marker.LINE_STRIP, points=len(cone), width=FINE * look.width)
@@ -164,7 +141,6 @@ def friction_cone(node: Any, robot: RobotContext, look: Look) -> Draw:
 
 
 def support_polygon(node: Any, robot: RobotContext, look: Look) -> Draw:
-    """The convex hull of the feet in contact, on the ground."""
     up = shapes.upward(robot.model.gravity)
     across = np.array([direction[0] for direction in shapes.across(up[None])]).T
     count = len(node.parameters.values["contact_frames"]) + 1
@@ -175,7 +151,7 @@ def support_polygon(node: Any, robot: RobotContext, look: Look) -> Draw:
         if support is None or support.active.sum() < 2:
             lines.show([])
             return [lines]
-        corners = convex_hull(support.points[support.active] @ across)
+        corners = ground.convex_hull(support.points[support.active] @ across)
         closing = np.linspace(corners[-1], corners[0], count - len(corners) + 1)[1:]
         height = node.parameters.values["ground_height"]
         points = np.concatenate([corners, closing]) @ across.T + height * up
@@ -185,12 +161,10 @@ def support_polygon(node: Any, robot: RobotContext, look: Look) -> Draw:
 
 
 def zmp(node: Any, robot: RobotContext, look: Look) -> Draw:
-    """The zero moment point, if the rates are known."""
     return ball_at(look, partial(node.zero_moment_point, robot))
 
 
 def center_of_pressure(node: Any, robot: RobotContext, look: Look) -> Draw:
-    """The center of pressure, as a disc on the ground."""
     discs = MarkerArrays(look, Marker.CYLINDER)
     up = shapes.upward(robot.model.gravity)
     turn, widths = shapes.facing(up), np.array([look.scale, look.scale, 0.0])
@@ -206,7 +180,7 @@ def center_of_pressure(node: Any, robot: RobotContext, look: Look) -> Draw:
 
 
 def _zmp_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
-    return () if values["acceleration_source"] == "none" else rate_reads(values)
+    return () if values["acceleration_source"] == "none" else ground.rate_reads(values)
 
 
 CENTROIDAL = (
@@ -225,9 +199,10 @@ CENTROIDAL = (
          Spec("joints", Parameter.Type.STRING_ARRAY,
               "Joints whose subtrees to show; empty: all."),
          show=False, reads=("subtree_com", "subtree_mass")),
-    Kind("linear_momentum", linear_momentum, "the linear momentum, from the center of mass",
+    Kind("linear_momentum", partial(momentum, slice(3)),
+         "the linear momentum, from the center of mass",
          0.05, "Length of 1 kg m/s [m].", [0.07, 0.64, 0.23, 1.0], reads=COMPOSITE_TERMS),
-    Kind("angular_momentum", angular_momentum,
+    Kind("angular_momentum", partial(momentum, slice(3, 6)),
          "the angular momentum about the center of mass, along its axis",
          0.2, "Length of 1 kg m2/s [m].", [0.64, 0.13, 0.27, 1.0], reads=COMPOSITE_TERMS),
     Kind("locked_inertia", locked_inertia,
@@ -240,21 +215,21 @@ CONTACT = (
          "the force of the ground on each of contact_frames: a straight arrow for the force, a "
          "curved one for the moment",
          0.4, "Length of a force that equals the weight of the robot; radius of a moment that "
-         "equals the weight at a lever of 1 m [m].", [1.0, 0.48, 0.4, 1.0], reads=reads),
+         "equals the weight at a lever of 1 m [m].", [1.0, 0.48, 0.4, 1.0], reads=ground.reads),
     Kind("friction_cone", friction_cone,
          "the friction cone of each of contact_frames: forces inside do not make it slip",
          0.1, "Height [m].", [0.52, 0.66, 0.0, 1.0],
          Spec("coefficient", 0.7, "Coefficient of friction.", limits=(0.0, 100.0)),
          Spec("slip_color", [0.88, 0.04, 0.11, 1.0], "Color if the force is outside.", size=4,
               limits=(0.0, 1.0)),
-         reads=reads),
+         reads=ground.reads),
     Kind("support_polygon", support_polygon,
          "the support polygon: the convex hull of those of contact_frames that are in contact, on "
          "the ground",
-         0.01, "Width of the line [m].", [0.12, 0.41, 0.2, 1.0], reads=reads),
+         0.01, "Width of the line [m].", [0.12, 0.41, 0.2, 1.0], reads=ground.reads),
     Kind("center_of_pressure", center_of_pressure,
          "the center of pressure, on the ground",
-         0.05, "Diameter [m].", [0.58, 0.16, 0.71, 1.0], reads=reads),
+         0.05, "Diameter [m].", [0.58, 0.16, 0.71, 1.0], reads=ground.reads),
     Kind("zmp", zmp,
          "the zero moment point, on the ground, if acceleration_source is not none",
          0.03, "Diameter [m].", [0.89, 0.53, 0.62, 1.0], reads=_zmp_reads),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,33 +26,14 @@ from ..robot import RobotContext, State, Terms, blamed_on
 LOCAL_WORLD_ALIGNED = dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED
 
 
-def torque(node: Any, robot: RobotContext, look: Look) -> Draw:
-    """An arrow for the torque of each joint."""
-    return marker_arrays.torque(robot.model, look)
-
-
 def _torque_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
     source = {"gravity": "g", "nle": "nle", "effort": "effort"}[values["markers.torque.source"]]
     return "oMi", source
 
 
-def inertia(node: Any, robot: RobotContext, look: Look) -> Draw:
-    """The body of each joint, and the base link of a fixed base, as homogeneous bodies."""
-    return marker_arrays.inertia(robot.model, look, robot.payloads)
-
-
-def velocity_ellipsoid(node: Any, robot: RobotContext, look: Look) -> Draw:
-    """The velocities that the joints can give the origin of a frame, with the base at rest."""
-    return _manipulability(robot, look, lambda half: half)
-
-
-def force_ellipsoid(node: Any, robot: RobotContext, look: Look) -> Draw:
-    """The forces that the joints can exert at the origin of a frame."""
-    return _manipulability(robot, look, shapes.force_half_axes)
-
-
-def _manipulability(robot: RobotContext, look: Look,
-                    half_axes: Callable[[Array], Array]) -> Draw:
+def manipulability(half_axes: Callable[[Array], Array], node: Any, robot: RobotContext,
+                   look: Look) -> Draw:
+    """The ellipsoid of velocities or forces at a frame's origin, given those of velocities."""
     model, data = robot.model, robot.data
     if not look.frame:
         return lambda state, terms: ()
@@ -75,25 +57,23 @@ def _manipulability(robot: RobotContext, look: Look,
     return draw
 
 
-def wrench_of(topics: str, timeout: str) -> Callable[[Any, RobotContext, Look], Draw]:
-    """Return a `make` for the wrenches on the topics in a parameter, with a maximum age."""
-    def make(node: Any, robot: RobotContext, look: Look) -> Draw:
-        screws = Screws(look)
+def wrench(topics: str, timeout: str, node: Any, robot: RobotContext, look: Look) -> Draw:
+    """The wrenches on the topics in a parameter, with a maximum age in another one."""
+    screws = Screws(look)
 
-        def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
-            values, latest = node.parameters.values, {}
-            for id, topic in enumerate(values[topics]):
-                with suppress(ValueError):              # missing or too old
-                    latest[id] = node.inputs.numbers(topic, robot, values[timeout])
-            if not latest:
-                return screws.hide()
-            wrenches = latest.values()
-            oMf = terms.oMf[[wrench.frame for wrench in wrenches]]
-            numbers = np.array([wrench.numbers for wrench in wrenches])
-            axes = np.array([rotation(wrench.axes, terms.oMf) for wrench in wrenches])
-            return screws.show(list(latest), oMf[:, :3, 3], rotated(axes, numbers))
-        return draw
-    return make
+    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
+        values, latest = node.parameters.values, {}
+        for id, topic in enumerate(values[topics]):
+            with suppress(ValueError):              # missing or too old
+                latest[id] = node.inputs.numbers(topic, robot, values[timeout])
+        if not latest:
+            return screws.hide()
+        wrenches = latest.values()
+        oMf = terms.oMf[[wrench.frame for wrench in wrenches]]
+        numbers = np.array([wrench.numbers for wrench in wrenches])
+        axes = np.array([rotation(wrench.axes, terms.oMf) for wrench in wrenches])
+        return screws.show(list(latest), oMf[:, :3, 3], rotated(axes, numbers))
+    return draw
 
 
 def rotated(R: Array, vectors: Array) -> Array:
@@ -111,7 +91,7 @@ WRENCH = ("the wrenches that act on the robot: a straight arrow for a force, a c
 NEWTON = (0.01, "Length of 1 N, radius of 1 N m [m].", [0.84, 0.09, 0.6, 1.0])
 
 DYNAMICS = (
-    Kind("torque", torque,
+    Kind("torque", lambda node, robot, look: marker_arrays.torque(robot.model, look),
          "the torque of each joint: a curved arrow about its axis, straight for a prismatic joint",
          0.1, "Radius of a curved arrow; length of a straight one at full load [m].",
          [0.94, 0.55, 0.0, 1.0],
@@ -124,21 +104,22 @@ DYNAMICS = (
          Spec("source", "gravity", "Which torque to show: that of ~/gravity, that of ~/nle, or the "
               "measured effort in joint_states.", choices=("gravity", "nle", "effort")),
          reads=_torque_reads),
-    Kind("inertia", inertia,
+    Kind("inertia",
+         lambda node, robot, look: marker_arrays.inertia(robot.model, look, robot.payloads),
          "the body of each joint, and the base link of a fixed base, as the homogeneous body with "
          "the same mass and inertia",
          1.0, "Scale factor; 1 is the true size.", [0.61, 0.18, 1.0, 0.4],
          Spec("shape", "ellipsoid", "Shape of the homogeneous body.", choices=("ellipsoid", "box")),
          reads=("oMi",)),
-    Kind("velocity_ellipsoid", velocity_ellipsoid,
+    Kind("velocity_ellipsoid", partial(manipulability, lambda half: half),
          "the velocities of a frame's origin for joint velocities of norm 1",
          0.2, "Length of 1 m/s for 1 rad/s [m].", [0.0, 0.68, 0.61, 0.4], _FRAME,
          reads=placements_if("markers.velocity_ellipsoid.frame"), kernels=("frame_jacobian",)),
-    Kind("force_ellipsoid", force_ellipsoid,
+    Kind("force_ellipsoid", partial(manipulability, shapes.force_half_axes),
          "the forces at a frame's origin for joint torques of norm 1",
          0.05, "Length of 1 N for 1 N m [m].", [1.0, 0.38, 0.0, 0.4], _FRAME,
          reads=placements_if("markers.force_ellipsoid.frame"), kernels=("frame_jacobian",)),
-    Kind("wrench", wrench_of("markers.wrench.topics", "markers.lifetime"), WRENCH, *NEWTON,
+    Kind("wrench", partial(wrench, "markers.wrench.topics", "markers.lifetime"), WRENCH, *NEWTON,
          Spec("topics", Parameter.Type.STRING_ARRAY,
               "Topics (geometry_msgs/WrenchStamped) with those wrenches, expressed in the axes of "
               "header.frame_id."),

@@ -16,7 +16,6 @@ from ..robot import RobotContext, State, Terms
 
 
 def external_wrench(node: Any, robot: RobotContext, look: Look) -> Draw:
-    """The wrench at the tip that explains the external efforts."""
     screws = Screws(look)
 
     def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
@@ -30,7 +29,6 @@ def external_wrench(node: Any, robot: RobotContext, look: Look) -> Draw:
 
 
 def contact(node: Any, robot: RobotContext, look: Look) -> Draw:
-    """The force of an isolated contact: its tip is on the line of action."""
     arrows = MarkerArrays(look, Marker.ARROW)
 
     def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
@@ -45,12 +43,11 @@ def contact(node: Any, robot: RobotContext, look: Look) -> Draw:
 
 
 def external_effort(node: Any, robot: RobotContext, look: Look) -> Draw:
-    """A curved arrow about the axis of each revolute joint, a straight one for prismatic ones."""
     arrows = JointArrows(robot.model, look)
     colors = np.array([look.color, look.collision_color])
 
     def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
-        observation = node.valid(robot, state)
+        observation = node.valid(robot)
         if observation is None:
             return arrows.hide()
         share = observation.external[arrows.rows] / observation.limits()[arrows.rows]

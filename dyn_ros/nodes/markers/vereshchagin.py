@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,10 @@ from ...viewer.scene.marker_arrays import MarkerArrays, Screws
 from ..base.markers import Draw, Kind, Look
 from ..messages.constraints import Constraints
 from ..robot import RobotContext, State, Terms
-from .dynamics import NEWTON, WRENCH, placements_if, rotated, wrench_of
+from .dynamics import NEWTON, WRENCH, placements_if, rotated, wrench
 
 
 def constraint(node: Any, robot: RobotContext, look: Look) -> Draw:
-    """The directions along and about which frames are constrained."""
     def directions(solution: Any, by_frame: _ByFrame, oMf: Array) -> tuple[list[int], Array]:
         directions = _normalized(by_frame.directions(solution.constraints, oMf))
         return by_frame.frames, directions
@@ -27,7 +27,6 @@ def constraint(node: Any, robot: RobotContext, look: Look) -> Draw:
 
 
 def constraint_force(node: Any, robot: RobotContext, look: Look) -> Draw:
-    """The wrench that the constraints exert on each frame."""
     def wrenches(solution: Any, by_frame: _ByFrame, oMf: Array) -> tuple[list[int], list[Array]]:
         directions = by_frame.directions(solution.constraints, oMf)
         forces = -solution.motion.nu[by_frame.order]
@@ -110,6 +109,6 @@ VERESHCHAGIN = (
          "the wrench of the constraints on each frame: a straight arrow for the force, a curved "
          "one for the moment", 0.01, "Length of 1 N, radius of 1 N m [m].", [0.6, 0.23, 0.0, 1.0],
          reads=_constraint_reads),
-    Kind("wrench", wrench_of("wrench_topics", "input_timeout"), WRENCH, *NEWTON,
+    Kind("wrench", partial(wrench, "wrench_topics", "input_timeout"), WRENCH, *NEWTON,
          reads=placements_if("wrench_topics")),
 )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import array
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +17,10 @@ from ...states.joint_states import Rejected, abbreviated, duplicates
 from ..robot import RobotContext, State
 
 
-def vector(robot: RobotContext, field: str, names: Sequence[str],
-           values: Sequence[float]) -> Array:
-    """Return a vector (nv,) of the model from values by name; values not specified are zero."""
+def vector(robot: RobotContext, message: Any, field: str) -> Array:
+    """Return a vector (nv,) of the model from a field by name; values not specified are zero."""
+    names: Sequence[str] = message.name
+    values: Sequence[float] = getattr(message, field)
     if len(values) != len(names):
         raise Rejected(f"{field}: {len(names)} names, but {len(values)} numbers")
     known = {name: row for row, name in enumerate(robot.model.velocity_names)}
@@ -42,10 +44,7 @@ def velocity(state: State) -> Array:
 
 
 def numbers(values: Array, known: bool = True) -> array.array[float]:
-    """Return a float64[] field with these numbers, row-major; `Rejected` if not all finite.
-
-    If they are not known, all are NaN.
-    """
+    """Return a float64[] field, row-major: NaN if not known, `Rejected` if not all finite."""
     if not known:
         return array.array("d", [math.nan]) * values.size
     result = array.array("d", values.tobytes())

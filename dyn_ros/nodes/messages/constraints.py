@@ -3,7 +3,7 @@
 """Acceleration constraints from presets and messages, checked against a robot."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,14 +30,10 @@ class Constraints:
     axes: str | None            # the link in whose axes the directions are; None: the world's
 
 
-def from_preset(robot: RobotContext, preset: str, tip_frame: str, axis: Sequence[float],
-                axis_frame: str) -> Constraints:
-    """Return the constraints of a preset, which hold one frame.
-
-    hold_pose: all six directions. hold_position: the three linear ones. keep_upright: the angular
-    directions perpendicular to gravity. free_along_axis: all but the linear direction along `axis`,
-    which is expressed in the axes of `axis_frame`, or of the world if that is empty.
-    """
+def from_preset(robot: RobotContext, values: Mapping[str, Any]) -> Constraints:
+    """Return the constraints of the preset in the parameter `constraints`, which hold a frame."""
+    preset, tip_frame, axis_frame = (
+        values[name] for name in ("constraints", "tip_frame", "axis_frame"))
     moved = _moved_frames(robot.model)
     if tip_frame not in moved:
         raise Rejected(f"tip_frame: no moving frame is named {tip_frame!r:.80}; available: "
@@ -52,7 +48,7 @@ def from_preset(robot: RobotContext, preset: str, tip_frame: str, axis: Sequence
         directions[3:] = _across("gravity", robot.model.gravity)
     else:
         directions = np.eye(6)[:, 1:]
-        directions[:3, :2] = _across("axis", np.array(axis))
+        directions[:3, :2] = _across("axis", np.array(values["axis"]))
         axes = axes_link(robot, "axis_frame", axis_frame) if axis_frame else None
     m = directions.shape[1]
     return _checked(robot, (tip_frame,) * m, directions, np.zeros(m), axes)

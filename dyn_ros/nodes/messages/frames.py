@@ -22,19 +22,13 @@ from . import conversions
 
 
 def coinciding_link(model: Model, frame: str | int) -> str:
-    """Return the link whose frame coincides with a frame; TF contains the frames of links.
-
-    A link is its own; a joint or fixed joint has its child link.
-    """
+    """Return a link itself, or the child link of a joint, whose frame coincides and is in TF."""
     frames = model.tree.frames[frame_number(model, frame):]
     return next(link.name for link in frames if link.kind == "body")
 
 
 def axes_link(robot: RobotContext, field: str, name: str) -> str | None:
-    """Return the link with the axes that a frame_id denotes; None for those of the world.
-
-    `field` is the name of the field or parameter, for error messages.
-    """
+    """Return the link with the axes that the name in a field denotes; None: those of the world."""
     frames = robot.model.frame_names
     if name in frames:
         return coinciding_link(robot.model, name)
@@ -64,9 +58,6 @@ def reference_frame_id(robot: RobotContext, frame: str | int,
 def rotation(axes: int | None, oMf: Array) -> Array:
     """Return the rotation (3, 3) from the axes of a frame, or of the world (None), to the world."""
     return np.eye(3) if axes is None else oMf[axes, :3, :3]
-
-
-# --- external wrenches
 
 
 class Wrench(NamedTuple):
@@ -106,6 +97,14 @@ class WrenchReader:
         return name
 
 
+def frames_of(field: str, frames: Sequence[str], what: str, count: int) -> Sequence[str]:
+    """Return a frame for each of some wrenches or topics; empty: the one in the header."""
+    if len(frames) not in (0, count):
+        raise Rejected(f"{field}: expected one name for each of the {count} {what}, or none, got "
+                       f"{len(frames)}")
+    return frames or [""] * count
+
+
 def external_forces(robot: RobotContext, wrenches: Sequence[Wrench], q: Array) -> Array | None:
     """Return `f_ext` (njoints, 6), the sum of wrenches in a configuration; None without any."""
     if not wrenches:
@@ -128,10 +127,8 @@ def _forces(model: Model, wrench: Wrench, oMf: Array) -> Array:
 
 def requested_forces(robot: RobotContext, request: Any, q: Array) -> Array | None:
     """Return `f_ext` for the fields `wrenches` and `wrench_frame` of a request, or None."""
-    messages, frames = request.wrenches, request.wrench_frame
-    if len(frames) not in (0, len(messages)):
-        raise Rejected(f"wrench_frame: expected one name for each of the {len(messages)} wrenches, "
-                       f"or none, got {len(frames)}")
+    messages = request.wrenches
+    frames = frames_of("wrench_frame", request.wrench_frame, "wrenches", len(messages))
     return external_forces(robot, [
         WrenchReader(frame, "wrench_frame")(robot, message)
-        for frame, message in zip(frames or [""] * len(messages), messages)], q)
+        for frame, message in zip(frames, messages)], q)

@@ -36,9 +36,6 @@ def deserialized(data: bytes, message_type: Any) -> Any:
                          f"({error})") from error
 
 
-# --- sensor_msgs/JointState
-
-
 class JointStateFields(NamedTuple):
     """What a JointState contains: the stamp [ns], and arrays of any length, as received."""
 
@@ -78,14 +75,8 @@ def _deserialized(data: bytes) -> JointStateFields:
         *(np.array(getattr(message, name)) for name in _NUMBERS))
 
 
-# --- visualization_msgs/MarkerArray
-
-
 def marker_array_reader() -> Reader[Any]:
-    """Reads serialized visualization_msgs/MarkerArray of one topic.
-
-    Its results have the attribute `markers`; a ValueError if the bytes are not a MarkerArray.
-    """
+    """Reads serialized MarkerArrays of one topic, as objects with `markers`, or a ValueError."""
     return Reader(lambda data: deserialized(data, MarkerArray),
                   lambda data, array: _MarkersLayout(data, array.markers))
 
@@ -108,7 +99,6 @@ class _MarkersLayout(Layout[Any]):
             for name in ("points", "colors"))
 
     def read(self, data: bytes) -> SimpleNamespace:
-        """Return the markers."""
         return SimpleNamespace(markers=list(self._read(data)))
 
     def _read(self, data: bytes) -> Iterator[PlainMarker]:

@@ -82,20 +82,15 @@ class RobotContext:
 
     `values` are the node's parameters, `base.parameters.SPECS`; `notify(text)` is called when the
     collected state is discarded. `payloads` has the arguments of `Model.set_payload` by name, and
-    is passed from the context of one description to that of the next; `positions` are those of
-    joints by name, for joints that are locked where they stand; `standing` has those of the joints
-    that are. A description that cannot be used is a `dyn_ros.UrdfError`, a parameter that does not
-    fit a `SettingError`.
+    is passed from context to context; `left_out` has the reason for each that is not applied.
+    `positions` are those of joints by name, and `standing` those of joints that are locked where
+    they stand. A parameter that does not fit is a `SettingError`.
 
-    Outputs have the frame_id `frame_id`, or `world_frame` if they are expressed in the world: for a
-    fixed base, `frame_id` too. `odometry_frame` is that of the latest odometry, in which the
-    base's pose is expressed; initially empty. `vector[rows]` selects the numbers of v (and of
-    torques) to publish, in the order of `names`; `position_rows` and `position_names` do so for q,
-    and `matrix[block]` for matrices (nv, nv).
-
-    `received` is when the latest complete state was received, by time.perf_counter;
-    `payload_changes` is how often payloads have been set or cleared. `left_out` has the reason for
-    each payload that is not applied to this robot, which is kept for a robot that has its frame.
+    Outputs have the frame_id `frame_id`, or `world_frame` if they are expressed in the world, of
+    which `odometry_frame` is the one in the latest odometry. `vector[rows]` selects the numbers of
+    v to publish, in the order of `names`; `position_rows` and `position_names` do so for q, and
+    `matrix[block]` for matrices (nv, nv). `received` is when the latest complete state was
+    received, by time.perf_counter; `payload_changes` counts set and cleared payloads.
     """
 
     def __init__(self, description: str, values: Mapping[str, Any],

@@ -27,10 +27,7 @@ _LEAST_VARIANCE = 1e-18     # N2, m2
 
 def row_values(robot: RobotContext, values: Mapping[str, Any], parameter: str,
                default: Array | float, positive: bool = False) -> Array:
-    """Return a number for each row of the model, (nv,), from a parameter.
-
-    It has one for each published row, or one for all; without, and for other rows: the default.
-    """
+    """Return a number for each row, (nv,): of published ones in a parameter, or the default."""
     numbers = values[parameter]
     if positive and any(number <= 0.0 for number in numbers):
         raise SettingError(parameter, f"expected numbers > 0, got {list(numbers)}")
@@ -76,11 +73,7 @@ class Observation(Session):
         self._noise = deviations(self.robot, values)
 
     def covariance(self) -> Array:
-        """Return the covariance of the errors of `external`, (nv, nv).
-
-        That of the parameters or, without, of the Kalman filter; otherwise a third of each
-        threshold is the standard deviation.
-        """
+        """Return the covariance of the errors of `external`, (nv, nv)."""
         if self._noise is not None:
             return np.diag(self._noise ** 2)
         if self.setup.method == "kalman":
@@ -102,7 +95,6 @@ class Observation(Session):
         return self.collision and 1e-9 * self.since(stamp) < self.setup.settling
 
     def rest(self) -> None:
-        """Stop until the next state."""
         self.stop()
         self.problem, self.faults = "", {}
 
@@ -155,7 +147,6 @@ class Observation(Session):
         return super().interruption(stamp)
 
     def _compare(self, stamp: int) -> None:
-        """Compare the external efforts with their thresholds."""
         self.exceeded = self.thresholds.exceeded(self.external, self.v)
         collision = bool(self.exceeded.any())
         if collision != self.collision or self._since is None:
@@ -163,10 +154,7 @@ class Observation(Session):
 
 
 def thresholds(robot: RobotContext, values: Mapping[str, Any]) -> dyn_ros.Thresholds:
-    """Return the thresholds that the parameters specify.
-
-    Rows that are not published have none, and neither has a base, unless it is specified.
-    """
+    """Return the specified thresholds; rows that are not published have none, nor has a base."""
     model = robot.model
     limit = np.where((model.effort_limit > 0.0) & np.isfinite(model.effort_limit),
                      values["thresholds.relative"] * model.effort_limit,
@@ -184,10 +172,7 @@ def thresholds(robot: RobotContext, values: Mapping[str, Any]) -> dyn_ros.Thresh
 
 
 def deviations(robot: RobotContext, values: Mapping[str, Any]) -> Array | None:
-    """Return the standard deviations of external efforts, (nv,); None if they are not specified.
-
-    Rows that are not published say nothing: their deviation is `NONE`.
-    """
+    """Return the deviations of external efforts, (nv,), `NONE` if not published; or None."""
     if not values["noise.external"]:
         return None
     return row_values(robot, values, "noise.external", NONE, positive=True)
@@ -196,11 +181,10 @@ def deviations(robot: RobotContext, values: Mapping[str, Any]) -> Array | None:
 class ContactAverage:
     """Averages the force, in the world, and the line of action of a contact over a `duration` [s].
 
-    The noise of the efforts turns the force of a single state by several degrees. A low pass of
-    the efforts would distort it while the robot turns; the force itself can be averaged. Each
-    contact counts by the inverse of its variance: while the link is uncertain, its force may be
-    far off. The duration is a time constant; until so much time has passed, it is the weighted mean
-    of all contacts. 0: none.
+    The noise of the efforts turns the force of a single state by several degrees; a low pass of
+    the efforts would distort it while the robot turns. Each contact counts by the inverse of its
+    variance: while the link is uncertain, its force may be far off. The duration is a time
+    constant; until it has passed, all contacts count. 0: none.
     """
 
     def __init__(self, duration: float) -> None:
@@ -209,10 +193,7 @@ class ContactAverage:
         self._link = ""
 
     def update(self, contact: IsolatedContact, stamp: int) -> IsolatedContact:
-        """Return a contact with the mean force, and the mean line of action of its link.
-
-        One that is not determined is returned as it is; the stamp is in ns.
-        """
+        """Return a contact with mean force and line of action; an undetermined one as it is."""
         if not contact.determined or self.duration <= 0.0:
             return contact
         force = self._force.update(contact.force, float(contact.covariance.trace()), stamp)

@@ -26,7 +26,6 @@ _ROUNDING = 1e-14       # of the largest coordinate: a point so close to an edge
 
 
 class CompositeBody(NamedTuple):
-    """The robot as one body."""
 
     body: Body
     momentum: Sequence[float] | None    # (6,) about the center of mass; None: unknown velocity
@@ -131,9 +130,6 @@ def rate_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
     if values["acceleration_source"] == "finite_difference":
         return *COMPOSITE_TERMS, "Ag", "dhg_drift", "acceleration"
     return (*COMPOSITE_TERMS, "Ag", "dhg_drift", "effort", *reads(values))
-
-
-# --- points on the ground
 
 
 def zero_moment_point(force: Array, moment: Array, up: Array, height: float,

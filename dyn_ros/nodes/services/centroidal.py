@@ -48,7 +48,7 @@ def get_centroidal_derivatives(robot: RobotContext, request: Any, response: Any,
                                state: State) -> None:
     """Derivatives of the momentum of all links about their center of mass, and of its rate."""
     model, data, q, v = robot.model, robot.data, state.q, state.velocity()
-    a = arrays.vector(robot, "acceleration", request.name, request.acceleration)
+    a = arrays.vector(robot, request, "acceleration")
     response.header.frame_id = robot.world_frame
     derivatives = [x.copy() for x in dyn_ros.centroidal_derivatives(model, data, q, v, a)]
     if robot.base.mass > 0.0:

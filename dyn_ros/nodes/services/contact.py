@@ -97,13 +97,10 @@ def _message(frame_id: str, point: Array, turn: Array, contact: Contact, force: 
     return message
 
 
-# --- services
-
-
 def get_contact_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """The acceleration that efforts produce while contacts hold, and the contact forces."""
     contacts = requested_contacts(request.contacts)
-    tau = arrays.vector(robot, "effort", request.name, request.effort)
+    tau = arrays.vector(robot, request, "effort")
     a, forces = dyn_ros.contact_dynamics(
         robot.model, robot.data, state.q, state.velocity(), tau, contacts,
         requested_forces(robot, request, state.q), request.damping)

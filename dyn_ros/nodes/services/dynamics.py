@@ -69,7 +69,7 @@ def get_frame_state(robot: RobotContext, request: Any, response: Any, state: Sta
     model, data = robot.model, robot.data
     place = request.frame, request.reference_frame
     index = frame_number(model, request.frame)
-    a = arrays.vector(robot, "acceleration", request.name, request.acceleration)
+    a = arrays.vector(robot, request, "acceleration")
     placement = dyn_ros.frame_placements(model, data, state.q)[index]
     arrays.numbers(placement)
     conversions.set_pose(response.pose.pose, placement)
@@ -86,7 +86,7 @@ def get_frame_state(robot: RobotContext, request: Any, response: Any, state: Sta
 
 def get_inverse_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """The efforts that produce an acceleration."""
-    a = arrays.vector(robot, "acceleration", request.name, request.acceleration)
+    a = arrays.vector(robot, request, "acceleration")
     tau = dyn_ros.rnea(robot.model, robot.data, state.q, state.velocity(), a,
                        requested_forces(robot, request, state.q))
     response.effort = arrays.numbers((tau + robot.friction(state.velocity()))[robot.rows])
@@ -95,7 +95,7 @@ def get_inverse_dynamics(robot: RobotContext, request: Any, response: Any, state
 
 def get_forward_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """The acceleration that efforts produce."""
-    tau = arrays.vector(robot, "effort", request.name, request.effort)
+    tau = arrays.vector(robot, request, "effort")
     a = dyn_ros.aba(robot.model, robot.data, state.q, state.velocity(), tau,
                     requested_forces(robot, request, state.q))
     response.acceleration = arrays.numbers(a[robot.rows])
@@ -119,9 +119,6 @@ def get_energies(robot: RobotContext, request: Any, response: Any, state: State)
     [response.potential] = arrays.numbers(np.array([data.potential_energy]))
     response.kinetic, response.mechanical = arrays.numbers(
         np.array([data.kinetic_energy, data.mechanical_energy]), response.velocity_valid)
-
-
-# --- trajectories
 
 
 def needs_state(robot: RobotContext, request: Any) -> bool:
@@ -198,12 +195,9 @@ def _of_points(field: str, points: Sequence[JointTrajectoryPoint], names: Sequen
     return result[:, used]
 
 
-# --- derivatives
-
-
 def get_rnea_derivatives(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """Derivatives of the efforts that a motion requires; second order on request."""
-    a = arrays.vector(robot, "acceleration", request.name, request.acceleration)
+    a = arrays.vector(robot, request, "acceleration")
     _fill(robot, request, response, state, a, dyn_ros.rnea_derivatives,
           dyn_ros.rnea_second_order_derivatives,
           ("d2tau_dqdq", "d2tau_dvdv", "d2tau_dqdv", "d2tau_dadq"),
@@ -212,7 +206,7 @@ def get_rnea_derivatives(robot: RobotContext, request: Any, response: Any, state
 
 def get_aba_derivatives(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """Derivatives of the acceleration that efforts produce; second order on request."""
-    tau = arrays.vector(robot, "effort", request.name, request.effort)
+    tau = arrays.vector(robot, request, "effort")
     _fill(robot, request, response, state, tau, dyn_ros.aba_derivatives,
           dyn_ros.aba_second_order_derivatives,
           ("d2ddq_dqdq", "d2ddq_dvdv", "d2ddq_dqdv", "d2ddq_dtaudq"),
@@ -239,7 +233,7 @@ def _fill(robot: RobotContext, request: Any, response: Any, state: State, given:
 def get_frame_derivatives(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """Derivatives of the velocity and of the spatial acceleration of a frame."""
     place = request.frame, request.reference_frame
-    a = arrays.vector(robot, "acceleration", request.name, request.acceleration)
+    a = arrays.vector(robot, request, "acceleration")
     dyn_ros.frame_acceleration_derivatives(
         robot.model, robot.data, state.q, state.velocity(), a, *place)
     response.header.frame_id = reference_frame_id(robot, *place)

@@ -17,7 +17,6 @@ from ...states.joint_states import Rejected
 from ..base.service import Pending
 
 PATIENCE = 2.0      # time without a usable state after which listening ends [s]
-LONGEST = 600.0     # [s]
 
 
 class Record(NamedTuple):
@@ -55,7 +54,6 @@ class Recorder:
         return self._last - self._gaps
 
     def record(self) -> Record:
-        """Return what has been added."""
         rows = np.array(self._numbers).reshape(-1, sum(self._sizes) or 1)
         time, *columns = np.split(rows, np.cumsum(self._sizes)[:-1], axis=1)
         return Record(time[:, 0].copy(), tuple(column.copy() for column in columns))
@@ -105,9 +103,8 @@ class Listening:
     def begin(self, task: Task, now: float, max_gap: float = math.inf) -> Pending:
         """Start at a time [s]; return the response to come.
 
-        A longer time between two states than `max_gap` [s] does not count as listening. An
-        earlier request to the same service ends: its client may have died; one to another service
-        that still listens has this one `Rejected`.
+        An earlier request to the same service ends: its client may have died; one to another
+        service has this one `Rejected`.
         """
         if self._task is not None and self._task.service == task.service:
             self.abort("it has been called again")
@@ -153,15 +150,6 @@ class Listening:
             pending.set_exception(Rejected(f"{task.service} ended early: {why}"))
 
     def close(self) -> None:
-        """Release the thread."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
             self._threads = None
-
-
-def listening_time(requested: float, default: float) -> float:
-    """Return the duration of a request [s]; `Rejected` unless it can be used."""
-    if not math.isfinite(requested) or not 0.0 <= requested <= LONGEST:
-        raise Rejected(f"duration: expected 0 (the parameter), or up to {LONGEST:g} s, got "
-                       f"{requested:g}")
-    return requested or default

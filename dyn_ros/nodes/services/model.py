@@ -19,7 +19,6 @@ from ..messages.frames import coinciding_link
 from ..robot import RobotContext
 
 NAME_LENGTH = 256       # a payload's name is part of every diagnostics message
-KINDS = {"body": "link", "joint": "joint", "fixed_joint": "fixed_joint"}
 
 
 def get_model(robot: RobotContext, request: Any, response: Any) -> None:
@@ -62,7 +61,8 @@ def _joint(model: Model, joint: Joint, link: str) -> JointModel:
 
 def _frame(model: Model, index: int) -> FrameModel:
     frame = model.tree.frames[index]
-    message = FrameModel(name=frame.name, kind=KINDS[frame.kind],
+    kind = "link" if frame.kind == "body" else frame.kind
+    message = FrameModel(name=frame.name, kind=kind,
                          parent=_joint_name(model, frame.parent),
                          link=coinciding_link(model, index))
     conversions.set_pose(message.origin, frame.placement)
@@ -96,9 +96,6 @@ def _payload(name: str, applied: bool, frame: str, mass: float, com: Sequence[fl
 
 def _joint_name(model: Model, joint: int) -> str:
     return model.joint_names[joint] if joint >= 0 else ""
-
-
-# --- payloads
 
 
 def set_payload(robot: RobotContext, request: Any, response: Any) -> None:

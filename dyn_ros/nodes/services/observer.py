@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import copy
-import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from ..base.service import Pending, Service
 from ..messages import arrays, conversions
 from ..robot import RobotContext, blamed_on
 from . import weighing
-from .listening import Listening, Record, Recorder, Task, listening_time
+from .listening import Listening, Record, Recorder, Task
 from .model import NAME_LENGTH
 
 if TYPE_CHECKING:           # takes time to import and is used by few
@@ -47,6 +47,7 @@ SPECS = (
          limits=(0.01, 600.0)),
 )
 MOST_POSES = 1000
+LONGEST = 600.0         # that a request listens [s]
 LONGEST_MOVE = 60.0     # of a motion between two requests that is recorded [s]
 _LEAST_NOISE = 1e-6     # N m, N
 
@@ -67,12 +68,19 @@ class Requests:
             Service("~/estimate_payload", EstimatePayload, self.estimate_payload),
             Service("~/tare", Tare, self.tare))
 
-    def _duration(self, requested: float, parameter: str) -> float:
-        return listening_time(requested, self._node.parameters.values[parameter])
-
-    def _begin(self, *task: Any) -> Pending:
-        return self.listening.begin(Task(*task), self._node.steady_time(),
-                                    self._node.parameters.values["max_gap"])
+    def _begin(self, service: str, request: Any, parameter: str, settled: bool,
+               compute: Callable[[Record], Any], respond: Callable[[Any, Any], None],
+               shortest: float = 0.0) -> Pending:
+        """Listen as long as the request or a parameter says, at least for the shortest time [s]."""
+        values, duration = self._node.parameters.values, request.duration
+        if not math.isfinite(duration) or not 0.0 <= duration <= LONGEST:
+            raise Rejected(f"duration: expected 0 (the parameter), or up to {LONGEST:g} s, got "
+                           f"{duration:g}")
+        duration = duration or values[parameter]
+        if duration < shortest:
+            raise Rejected(f"duration: expected at least {shortest:g} s, got {duration:g} s")
+        return self.listening.begin(Task(service, duration, settled, compute, respond),
+                                    self._node.steady_time(), values["max_gap"])
 
     def _require_efforts(self) -> None:
         """Raise `Rejected` if the efforts of a joint are known to be wrong."""
@@ -116,10 +124,6 @@ class Requests:
         rate = request.false_alarms or self._node.parameters.values["calibration.false_alarms"]
         if not math.isfinite(rate) or rate < 0.0:
             raise Rejected(f"false_alarms: expected 0 (the parameter) or more, got {rate:g} [1/h]")
-        duration = self._duration(request.duration, "calibration.duration")
-        if duration < thresholds.SHORTEST:
-            raise Rejected(f"duration: expected at least {thresholds.SHORTEST:g} s, got "
-                           f"{duration:g} s")
         rows = robot.rows
         friction = robot.model.friction[rows] * self._node.parameters.values["friction"]
 
@@ -130,11 +134,11 @@ class Requests:
             dt = float(np.median(np.diff(record.time)))
             limits = dyn_ros.calibrate_thresholds(r, v, dt, rate, friction=friction)
             slow = np.sqrt(np.mean(v ** 2, axis=0)) < thresholds.SLOW
-            return limits, len(r), _picked(robot.names, slow), _picked(robot.names, wrong)
+            return limits, len(r), [list(compress(robot.names, some)) for some in (slow, wrong)]
 
         def respond(result: Any, response: Any) -> None:
             self._require_efforts()
-            limits, response.states, slow, wrong = result
+            limits, response.states, (slow, wrong) = result
             response.joint = robot.names
             response.threshold = arrays.numbers(limits.fixed)
             response.threshold_per_speed = arrays.numbers(limits.per_speed)
@@ -147,7 +151,8 @@ class Requests:
                           thresholds__per_speed=limits.per_speed.tolist(),
                           thresholds__at_rest=limits.at_rest.tolist(),
                           noise__external=np.maximum(noise, _LEAST_NOISE).tolist())
-        return self._begin("~/calibrate", duration, True, compute, respond)
+        return self._begin("~/calibrate", request, "calibration.duration", True, compute, respond,
+                           thresholds.SHORTEST)
 
     # Delay of the efforts
 
@@ -164,9 +169,8 @@ class Requests:
             response.states = estimate.states
             if request.apply:
                 self._set(effort_delay=response.delay)
-        return self._begin("~/estimate_delay",
-                           self._duration(request.duration, "calibration.duration"),
-                           False, compute, respond)
+        return self._begin("~/estimate_delay", request, "calibration.duration", False, compute,
+                           respond)
 
     # Payload
 
@@ -213,9 +217,8 @@ class Requests:
                 robot.set_payload(name, frame, estimate.mass, estimate.com, estimate.inertia)
                 response.applied = True
                 self._moves = None
-        return self._begin("~/estimate_payload",
-                           self._duration(request.duration, "payload.duration"),
-                           False, compute, respond)
+        return self._begin("~/estimate_payload", request, "payload.duration", False, compute,
+                           respond)
 
     def _earlier(self, robot: RobotContext, frame: str, restart: bool) -> list[weighing.Measured]:
         """Return what earlier requests have measured with this robot and frame."""
@@ -241,13 +244,8 @@ class Requests:
             respond(np.zeros(robot.model.nv), response)
             return None
         before = node.tare.copy()
-        return self._begin(
-            "~/tare", self._duration(request.duration, "tare.duration"), True,
-            lambda record: record.columns[5].mean(axis=0) + before, respond)
-
-
-def _picked(names: Sequence[str], which: Array) -> list[str]:
-    return list(itertools.compress(names, which))
+        return self._begin("~/tare", request, "tare.duration", True,
+                           lambda record: record.columns[5].mean(axis=0) + before, respond)
 
 
 def _fill_payload(response: Any, estimate: PayloadEstimate) -> None:

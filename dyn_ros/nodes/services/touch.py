@@ -20,7 +20,7 @@ PAYLOAD_NAME, ESTIMATED = "weight", "estimated"
 
 
 class TouchNode(BaseNode):
-    """A node that calls the services of the observer and of a simulated robot."""
+    """A node that calls the services of the observer and of a simulated robot for an `Actor`."""
 
     def open_services(self, simulated: str) -> None:
         """Create the clients; the node `simulated`, unless empty, is that of the robot."""
@@ -32,7 +32,6 @@ class TouchNode(BaseNode):
         self.forget_estimate()
 
     def close_services(self) -> None:
-        """Destroy the clients."""
         for client in (self._estimate, self._forget, *self._simulated.values()):
             self.destroy_client(client)
 
@@ -45,16 +44,13 @@ class TouchNode(BaseNode):
         self._weighed_before = self._applied = False
 
     def can_weigh(self) -> bool:
-        """Whether the observer is there to weigh payloads."""
         return bool(self._estimate.service_is_ready())
 
     def hold(self, holds: bool) -> None:
-        """Hold the motion of the simulated robot, or continue it."""
         if self._simulated:
             self._simulated["hold"].call_async(SetBool.Request(data=holds))
 
     def hang(self, link: str, body: Inertia | None) -> None:
-        """Hang a body on a link of the simulated robot, or take it off (None)."""
         if not self._simulated:
             return
         self._weighed_before = False

@@ -92,7 +92,6 @@ def com_interval(estimate: PayloadEstimate) -> tuple[Array, Array]:
 
 
 def advice(estimate: PayloadEstimate, tared: bool) -> str:
-    """Return what else would help."""
     lines = []
     if not estimate.lower[0] > 0.0:
         lines.append("the payload is not attached, as its mass may be zero")

@@ -341,7 +341,7 @@ def commanded_floating(node):
 def test_scales_that_do_not_fit_are_rejected(robot):
     node, command = commanding(robot, command_scale=[1.0, 1.0])
     with pytest.raises(ValueError, match="command_scale: expected one number, or 7: one for each"):
-        command.check(robot, node.parameters.values)
+        command.scales(robot, node.parameters.values)
     assert commanded(node, Q, V, 1.0) is None
     assert "command_scale" in node.logged[-1]
     spec = next(each for each in DynamicsNode.specs if each.name == "command_scale")

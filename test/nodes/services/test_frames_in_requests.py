@@ -222,12 +222,14 @@ def test_a_column_of_zeros_is_inactive_and_a_contradiction_is_seen():
     ("elbow_joint", "forearm_link"), ("tool0", "tool0"), ("world", None), ("", None)])
 def test_the_axis_of_a_preset_is_in_the_axes_of_any_frame(axis_frame, link):
     own, _, _ = arm()
-    given = from_preset(own.robot, "free_along_axis", "tool0", [0.0, 0.0, 2.0], axis_frame)
+    values = {"constraints": "free_along_axis", "tip_frame": "tool0", "axis": [0.0, 0.0, 2.0],
+              "axis_frame": axis_frame}
+    given = from_preset(own.robot, values)
     assert given.axes == link
     assert given.directions.shape == (6, 5)
     peer.close(given.directions[:3].T @ [0.0, 0.0, 1.0], np.zeros(5), 1e-15, scale=1.0)
     for preset, m in (("hold_pose", 6), ("hold_position", 3), ("keep_upright", 2)):
-        given = from_preset(own.robot, preset, "tool0", [0.0, 0.0, 1.0], "")
+        given = from_preset(own.robot, {**values, "constraints": preset})
         assert given.directions.shape == (6, m)
         peer.close(np.linalg.norm(given.directions, axis=0), np.ones(m), 1e-15)
 

@@ -251,8 +251,8 @@ def test_a_part_that_is_behind_is_named(ur5):
     assert names[2] in reason and names[0] not in reason
 
 
-def test_a_stale_state_is_rejected_by_the_time_since_it_came(ur5):
-    ur5.robot.state.staleness = 600.0
+def test_a_stale_state_is_rejected_by_the_time_since_it_came():
+    ur5 = node(peer.urdf("ur5"), staleness=600.0)
     feed(ur5, Q, V)
     ur5.robot.received -= 300.0
     ur5.ask("get_frame_state", frame="tool0")
@@ -411,8 +411,8 @@ REFUSALS = [
 
 @pytest.mark.parametrize("name, fields, begins, lists", [
     (name, *case) for names, *case in REFUSALS for name in names])
-def test_a_bad_request_is_rejected_with_what_there_is(ur5, name, fields, begins, lists):
-    ur5.robot.state.staleness = 60.0        # the process may be stopped for a second
+def test_a_bad_request_is_rejected_with_what_there_is(name, fields, begins, lists):
+    ur5 = node(peer.urdf("ur5"), staleness=60.0)    # the process may be stopped for a second
     feed(ur5, Q, V)
     good = {"frame": "tool0"} if name in FRAMED else {}
     ur5.ask(name, **good, state=bad_state())
