@@ -24,7 +24,14 @@ class Columns:
     """The columns of a table."""
 
     def __init__(self, table: Table) -> None:
-        self._reader = _open(table)
+        self._reader: _Memory | tables.Csv | tables.Parquet
+        if isinstance(table, Mapping):
+            self._reader = _Memory(table)
+        elif isinstance(table, (str, PathLike)):
+            self._reader = tables.open_table(table)
+        else:
+            raise TypeError("table: expected the path of a file, or a dict of columns, got "
+                            f"{type(table).__name__}: {table!r:.80}")
         self.names = tuple(self._reader.names)
         tables.require_unique(self.names)
 
@@ -92,15 +99,6 @@ def write(path: str | PathLike[str], columns: Mapping[str, Array]) -> None:
         for start in range(0, count, _GROUP):
             block = [column[start:start + _GROUP] for column in columns.values()]
             np.savetxt(file, np.transpose(block), "%.17g", ",")
-
-
-def _open(table: Table) -> _Memory | tables.Csv | tables.Parquet:
-    if isinstance(table, Mapping):
-        return _Memory(table)
-    if not isinstance(table, (str, PathLike)):
-        raise TypeError("table: expected the path of a file, or a dict of columns, got "
-                        f"{type(table).__name__}: {table!r:.80}")
-    return tables.open_table(table)
 
 
 class _Memory:
