@@ -86,18 +86,14 @@ class Picture:
             session.receive_markers(topic, array)
 
 
-class PlainLook(SimpleNamespace):
-    """A `marker_arrays.Look` without ROS, in the color of its kind, to which `more` belongs."""
-
-    name: str
-    width: float
-    scale: float
-    color: Sequence[float]
+class PlainLook(marker_arrays.Look):
+    """The appearance without ROS, in the color of its kind, to which `more` belongs."""
 
     def __init__(self, family: str, scale: float, alpha: float = 1.0, **more: object) -> None:
         code = kinds.BY_FAMILY[family].color
         color = tuple(int(code[k:k + 2], 16) / 255 for k in (1, 3, 5))
-        super().__init__(name=family, width=0.01, scale=scale, color=(*color, alpha), **more)
+        self.name, self.width, self.scale, self.color = family, 0.01, scale, (*color, alpha)
+        vars(self).update(more)
 
     def marker(self, namespace: str, type: int, points: int) -> SimpleNamespace:
         return SimpleNamespace(

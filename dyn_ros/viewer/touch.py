@@ -14,6 +14,7 @@ import numpy as np
 from ..engine.kernel.types import Array
 from ..engine.spatial import Inertia
 from .page.plots import line
+from .scene.handle import PULL
 
 if TYPE_CHECKING:
     import viser
@@ -27,8 +28,7 @@ BESIDE = 0.05           # distance of the arrow of the estimated force from its 
 PAYLOAD_MASS = 0.5      # [kg]
 PAYLOAD_RADIUS = 0.03   # [m]: a ball, which touches the origin of the link that it hangs on
 GOLD = (205, 160, 60)
-PUSH, ESTIMATE = (230, 50, 180), (12, 140, 140)
-"""The colors of the force on the handle and of the estimated one."""
+ESTIMATE = (12, 140, 140)       # color of the estimated force
 
 
 class Touch:
@@ -114,7 +114,7 @@ class Touch:
         forces = "".join(
             f'<div class="dyn {name}"><span style="color:rgb{color}">&#9632;</span> {name} '
             f"<b>{escape(force)}</b></div>" for name, color, force in (
-                ("push", PUSH, f"{float(np.linalg.norm(push)):.1f} N"),
+                ("push", PULL, f"{float(np.linalg.norm(push)):.1f} N"),
                 ("estimate", ESTIMATE, self._describe(contact, pushed, push))))
         if lamp + forces != self._shown:
             self._shown = lamp + forces
@@ -132,13 +132,10 @@ class Touch:
             text = f"{size:.1f} \u00b1 {contact.force_deviation:.1f} N"
         if pushed is not None and size > 0.0 and np.linalg.norm(push) > 0.0:
             true = self._robot.to_world(pushed, push)
-            found = self._to_world(axes, force)
+            found = self._robot.to_world(axes, force) if self._node_of(axes) else force
             cosine = true @ found / (np.linalg.norm(true) * np.linalg.norm(found))
             text += f", {math.degrees(math.acos(min(max(cosine, -1.0), 1.0))):.0f}\u00b0 off"
         return text
-
-    def _to_world(self, axes: str, vector: Array) -> Array:
-        return self._robot.to_world(axes, vector) if self._node_of(axes) else vector
 
     def draw(self, scale: float) -> None:
         """Update the arrow of the estimated force, beside its line; `scale` is its size [m/N]."""

@@ -9,11 +9,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+import trimesh
 
 from ...engine.kernel.types import Array
 from .camera import DIRECTION
 from .looks import segments_frame
-from .scene import wxyz
+from .scene import paint, wxyz
 
 if TYPE_CHECKING:
     import viser
@@ -143,12 +144,8 @@ class PushHandle:
 @lru_cache
 def invisible_ball() -> bytes:
     """Return a ball of radius 1 as glTF that is not drawn, but is there for the pointer."""
-    import trimesh
-    from trimesh.visual import TextureVisuals
-    from trimesh.visual.material import PBRMaterial
     ball = trimesh.creation.icosphere(subdivisions=1)
-    ball.visual = TextureVisuals(material=PBRMaterial(
-        baseColorFactor=(0.0, 0.0, 0.0, 0.0), alphaMode="MASK", alphaCutoff=0.5))
+    paint(ball, (0.0, 0.0, 0.0, 0.0), alphaMode="MASK", alphaCutoff=0.5)
     data: bytes = trimesh.Scene(ball).export(file_type="glb")
     return data
 

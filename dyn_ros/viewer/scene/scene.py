@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -344,16 +344,17 @@ def load_mesh(path: Path, color: Color | None = None) -> bytes:
         scene = read_mesh(path)
         for mesh in scene.geometry.values():
             if not mesh.visual.defined or path.suffix.lower() == ".stl":
-                _paint(mesh, color or (0.7, 0.7, 0.7, 1.0))
+                rgba = color or (0.7, 0.7, 0.7, 1.0)
+                paint(mesh, rgba, alphaMode="BLEND" if rgba[3] < 1.0 else None)
         return scene.export(file_type="glb")
     except Exception as error:              # the library of each format raises its own errors
         raise MeshError(f"mesh '{path}' cannot be read: {error}") from error
 
 
-def _paint(mesh: trimesh.Trimesh, color: Color) -> None:
+def paint(mesh: trimesh.Trimesh, color: Color, **material: Any) -> None:
+    """Give a mesh a single color."""
     from trimesh.visual import TextureVisuals
     from trimesh.visual.material import PBRMaterial
 
     mesh.visual = TextureVisuals(material=PBRMaterial(
-        baseColorFactor=color, metallicFactor=0.1, roughnessFactor=0.8,
-        alphaMode="BLEND" if color[3] < 1.0 else None))
+        baseColorFactor=color, metallicFactor=0.1, roughnessFactor=0.8, **material))
