@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-import trimesh
 
 from ...engine.kernel.types import Array
 from .camera import DIRECTION
@@ -144,6 +143,8 @@ class PushHandle:
 @lru_cache
 def invisible_ball() -> bytes:
     """Return a ball of radius 1 as glTF that is not drawn, but is there for the pointer."""
+    import trimesh
+
     ball = trimesh.creation.icosphere(subdivisions=1)
     paint(ball, (0.0, 0.0, 0.0, 0.0), alphaMode="MASK", alphaCutoff=0.5)
     data: bytes = trimesh.Scene(ball).export(file_type="glb")

@@ -15,20 +15,20 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Set
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
-import trimesh
 from numpy.typing import NDArray
 
 from ...check.meshes import Folders, MeshError
-from ...engine.kernel.types import Array, ArrayLike
+from ...engine.kernel.types import Array
 from . import looks, marker_arrays
 from .kinds import BY_FAMILY, is_shown_at_first
 from .scene import draw_shape, wxyz
 
 if TYPE_CHECKING:
+    import trimesh
     import viser
     from visualization_msgs.msg import Marker, MarkerArray
 
@@ -249,11 +249,11 @@ class Node:
 
 
 def _solids(scene: viser.SceneApi, kind: str, values: Values, folders: Folders) -> Sent:
-    colors, unit = values["colors"], UNIT[kind]
+    colors, solid = values["colors"], unit(kind)
     return {"batched_wxyzs": wxyz(values["axes"]), "batched_positions": values["centers"],
             "batched_scales": values["widths"], "batched_colors": _bytes(colors),
             "batched_opacities": colors[:, 3]}, partial(
-        scene.add_batched_meshes_simple, vertices=unit.vertices, faces=unit.faces, lod="off",
+        scene.add_batched_meshes_simple, vertices=solid.vertices, faces=solid.faces, lod="off",
         flat_shading=kind == "cube", opacity=1.0, cast_shadow=False, receive_shadow=False)
 
 
@@ -276,6 +276,8 @@ def _text(scene: viser.SceneApi, kind: str, values: Values, folders: Folders) ->
 
 
 def _triangles(scene: viser.SceneApi, kind: str, values: Values, folders: Folders) -> Sent:
+    import trimesh
+
     vertices = values["vertices"]
     mesh = trimesh.Trimesh(vertices, np.arange(len(vertices)).reshape(-1, 3), process=False,
                            vertex_colors=np.round(255 * values["colors"]).astype(np.uint8))
@@ -296,15 +298,21 @@ def _bytes(colors: Array) -> NDArray[np.uint8]:
     return np.round(255.0 * np.clip(colors[..., :3], 0.0, 1.0)).astype(np.uint8)
 
 
-def _revolved(profile: ArrayLike) -> trimesh.Trimesh:
-    """Return the surface of a profile of (radius, z), with an edge where a point stands twice."""
-    return trimesh.creation.revolve(profile, sections=24, process=False)
+@lru_cache
+def unit(kind: str) -> trimesh.Trimesh:
+    """Return the solid of width 1; a cylinder has edges, where its profile has points twice."""
+    from trimesh.creation import box, revolve
+
+    if kind == "cube":
+        return box()
+    if kind == "cylinder":
+        profile = np.array([(0.0, -0.5), (0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (0.5, 0.5),
+                            (0.0, 0.5)])
+    else:
+        angles = np.linspace(-0.5 * np.pi, 0.5 * np.pi, 17)
+        profile = 0.5 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    return revolve(profile, sections=24, process=False)
 
 
-_ANGLES = np.linspace(-0.5 * np.pi, 0.5 * np.pi, 17)
-UNIT = {"cube": trimesh.creation.box(),
-        "sphere": _revolved(0.5 * np.stack([np.cos(_ANGLES), np.sin(_ANGLES)], axis=1)),
-        "cylinder": _revolved([(0.0, -0.5), (0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (0.5, 0.5),
-                               (0.0, 0.5)])}
 DRAWS = {"cube": _solids, "sphere": _solids, "cylinder": _solids, "arrow": _arrows,
          "line": _lines, "text": _text, "triangles": _triangles, "mesh": _mesh}

@@ -76,7 +76,7 @@ def test_solids(drawing, type):
 
 @pytest.mark.parametrize("kind", ["sphere", "cube", "cylinder"])
 def test_solids_of_size_one_face_outwards(kind):
-    mesh = markers.UNIT[kind]
+    mesh = markers.unit(kind)
     np.testing.assert_allclose(mesh.bounds, [(-0.5,) * 3, (0.5,) * 3], atol=1e-12)
     volume = {"cube": 1.0, "sphere": math.pi / 6, "cylinder": math.pi / 4}[kind]
     assert mesh.volume == pytest.approx(volume, rel=0.03)
