@@ -127,9 +127,7 @@ def _check(model: Model, time: Array, raw: dict[str, Array | None],
                 f"{name}: expected finite numbers, got {array[index]} in "
                 f"{name}[{', '.join(map(str, index))}]{coordinate(model, axes, index)} at time "
                 f"{time[start + row]:.6f} s; remove these samples")
-    if raw["q"] is not None:
-        for start in range(0, len(time), _CHUNK):
-            require_valid(model, "q", ("nq",), raw["q"][start:start + _CHUNK])
+    require_valid(model, "q", ("nq",), raw["q"])
 
 
 class _Preparation:

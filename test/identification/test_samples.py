@@ -333,6 +333,14 @@ def test_numbers_that_are_not_finite_are_located(arm, name, value):
     assert arm.joint_names[3] in str(error.value) and "at time 14.000000 s" in str(error.value)
 
 
+def test_a_quaternion_that_is_not_unit_is_located():
+    model = load("solo12", "floating")
+    q = np.tile(model.neutral(), (80000, 1))
+    q[70000, 3:7] = 0.0, 0.0, 0.0, 0.5
+    with pytest.raises(ValueError, match=r"unit quaternion .* in q\[70000, 3:7\] .*length 0.5"):
+        Samples.from_arrays(model, steps(160.0), q, np.zeros((80000, model.nv)))
+
+
 def test_take(arm):
     time = steps(20.0)
     q, v, _ = waves(arm.nv, time)
