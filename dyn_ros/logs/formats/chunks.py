@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Files of chunks of records: what MCAP and the bags of ROS 1 have in common."""
+"""Files that are read in chunks, and what the records of MCAP and of ROS 1 have in common."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -27,7 +27,7 @@ Content = Callable[[BinaryIO, tuple[Any, ...]], tuple[bytes, bool]]
 
 
 class Chunk(NamedTuple):
-    """A chunk, or consecutive messages outside of chunks.
+    """A chunk, consecutive messages outside of chunks, or rows of a database.
 
     ``place`` is where it is, first its offset; ``size`` that of its content; ``start`` and ``stop``
     the log times of its messages; ``counts`` their numbers by channel, 0: some, empty: nothing is

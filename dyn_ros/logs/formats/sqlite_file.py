@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from ...cdr.decode import Raw
 from . import serialized as ser
 from . import spans as sp
+from .chunks import Chunk, scan_of
 from .compression import beginning_of_file
 from .serialized import Channels
-from .spans import Scan, Span, Topic
+from .spans import Scan
 
 MAGIC = b"SQLite format 3\0"
 _SPAN = 1 << 21             # bytes
@@ -86,7 +87,7 @@ def scan(path: Path) -> Scan:
 
 
 def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channels) -> Scan:
-    spans: list[Span] = []
+    chunks: list[Chunk] = []
     total: Counter[int] = Counter()
     damage = ""
     try:
@@ -97,7 +98,7 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
         first, last, count, is_end_known = 1, sp.LATEST, 0, False
         damage = f"is damaged: {error}"
     if first is None:
-        return Scan(sp.merged([Topic(*channel[1:], 0) for channel in channels]), ())
+        return scan_of(channels, (), total, "", 0)
     if not isinstance(first, int) or not isinstance(last, int):
         return Scan((), (), f"is damaged: its messages have the numbers {first!r} to {last!r}")
     mean = max(path.stat().st_size // count, 1) if count else _SPAN // _UNKNOWN
@@ -106,15 +107,12 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
     while start <= last:
         stop = min(start + rows, sp.LATEST)
         of_topics, problem = _examine(connection, start, stop)
-        for number, messages, *_ in of_topics:
-            total[number] += messages
+        counts = {number: messages for number, messages, *_ in of_topics}
+        total.update(counts)
         if of_topics:
-            numbers = {number for number, *_ in of_topics}
-            subset = tuple(channel for channel in channels if channel[0] in numbers)
-            spans.append(Span(sp.limited(min(row[2] for row in of_topics)),
-                              sp.limited(max(row[3] for row in of_topics)),
-                              mean * sum(row[1] for row in of_topics),
-                              (subset, start, stop)))
+            chunks.append(Chunk((start, stop), mean * sum(counts.values()),
+                                sp.limited(min(row[2] for row in of_topics)),
+                                sp.limited(max(row[3] for row in of_topics)), counts))
         damage = damage or problem
         failures += bool(problem) or not of_topics
         if sum(total.values()) > count and is_end_known:
@@ -124,12 +122,11 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
                 or stop == sp.LATEST):
             break
         start = _next_row(connection, stop)
-    topics = sp.merged([Topic(*channel[1:], total[channel[0]]) for channel in channels])
     if not damage and sum(total.values()) < count:
         damage = f"is damaged in {count - sum(total.values()):,} messages"
     if damage:
         damage = f"{damage.rstrip('.')}: {sum(total.values()):,} messages can be read"
-    return Scan(topics, tuple(spans), damage)
+    return scan_of(channels, chunks, total, damage, 0)
 
 
 def _next_row(connection: sqlite3.Connection, start: int) -> int:
@@ -195,7 +192,7 @@ def _blocks(connection: sqlite3.Connection, start: int, stop: int, size: int
 
 
 def load(path: Path, place: tuple[Any, ...], codes: dict[int, int]) -> Raw:
-    start, stop = place
+    (start, stop), = place
     heads: list[NDArray[np.int64]] = []
     contents: list[bytes] = []
     problem = ""
