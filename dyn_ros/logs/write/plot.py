@@ -244,13 +244,12 @@ def _add_titles(axes: Any, panel: Panel, panels: Sequence[Panel], pieces: Sequen
                        color=_TEXT, pad=2.5)
     if not is_first:
         return
-    words = [(panel.title + unit, _TEXT, "bold"), *(
-        (line.label, line.color, "bold") for line in panel.lines if len(panel.lines) > 1)]
     lift = 17 if panel.joint else 3
     x = 0.0
-    for text, color, weight in words:
+    labels = [(line.label, line.color) for line in panel.lines if len(panel.lines) > 1]
+    for text, color in ((panel.title + unit, _TEXT), *labels):
         made = axes.annotate(text, (0.0, 1.0), xytext=(x, lift), xycoords="axes fraction",
-                             textcoords="offset points", fontsize=9, color=color, weight=weight)
+                             textcoords="offset points", fontsize=9, color=color, weight="bold")
         x += made.get_window_extent().width * 72.0 / _DPI + 9.0
     if panel.row == 0 and len(pieces) > 1:
         for piece in pieces:
@@ -275,25 +274,26 @@ def _page(curves: Curves) -> bytes:
     at = {(panel.row, panel.place): panel for panel in panels}
     specs = [[None if (row, place) not in at else {"colspan": places // at[row, place].places}
               for place in range(places)] for row in range(rows)]
+    titles = [_title(panel, panels) for panel in panels]
     figure = subplots.make_subplots(
         rows=rows, cols=places, specs=specs, row_heights=heights, horizontal_spacing=0.05,
         vertical_spacing=min(0.22 / rows, 26.0 / height),
-        subplot_titles=[_title(panel, panels) for panel in panels])
+        subplot_titles=titles)
     x_of, label = _times(curves)
     for trace, panel in _traces(panels, curves, x_of):
         figure.add_trace(trace, panel.row + 1, panel.place + 1)
     for panel in panels:
         if not _is_known(panel, curves):
             _show_unknown(figure, panel)
-    titled = [panel for panel in panels if _title(panel, panels)]
-    for panel, title in zip(titled, figure.layout.annotations):
+    titled = [panel for panel, title in zip(panels, titles) if title]
+    for panel, heading in zip(titled, figure.layout.annotations):
         domain = figure.get_subplot(panel.row + 1, panel.place + 1).xaxis.domain
-        title.update(x=domain[0], xanchor="left", align="left", font_size=11.5)
-    _style(figure, curves, height, rows, label)
+        heading.update(x=domain[0], xanchor="left", align="left", font_size=11.5)
+    title = html.escape(_axis_of_time(curves.pieces)[2])
+    _style(figure, curves, title, height, rows, label)
     page: str = figure.to_html(include_plotlyjs=True, full_html=True, config={
         "displaylogo": False, "responsive": True, "scrollZoom": True,
         "modeBarButtonsToRemove": ["select2d", "lasso2d"]})
-    title = html.escape(_axis_of_time(curves.pieces)[2])
     return page.replace("<head>", f'<head><title>{title}</title><link rel="icon" href="data:,">',
                         1).encode()
 
@@ -345,19 +345,19 @@ def _title(panel: Panel, panels: Sequence[Panel]) -> str:
 
 def _times(curves: Curves) -> tuple[Callable[[Curve], Array], str]:
     """A function from a curve to its times, and the label of the axis: dates or seconds."""
-    first, label = curves.pieces[0], _axis_of_time(curves.pieces)[1]
-    if len(curves.pieces) == 1 and _has_date(first.stamp):
+    first, is_one = curves.pieces[0], len(curves.pieces) == 1
+    if is_one and _has_date(first.stamp):
         return (lambda curve: 1e3 * (curve.x - first.start) + 1e-6 * first.stamp), "UTC"
-    return (lambda curve: curve.x), label.split(" [")[0] + " [s]"
+    return (lambda curve: curve.x), "time [s]" if is_one else "recorded time [s]"
 
 
-def _style(figure: Any, curves: Curves, height: int, rows: int, label: str) -> None:
+def _style(figure: Any, curves: Curves, title: str, height: int, rows: int, label: str) -> None:
     figure.update_layout(
         height=height, paper_bgcolor="white", plot_bgcolor="white", dragmode="zoom",
         hovermode="x", margin={"l": 64, "r": 20, "t": 90, "b": 48},
         font={"family": "system-ui, sans-serif", "size": 12, "color": _TEXT},
-        title={"text": html.escape(_axis_of_time(curves.pieces)[2]), "x": 0.01, "y": 1.0,
-               "yanchor": "top", "pad": {"t": 12}, "font": {"size": 17}},
+        title={"text": title, "x": 0.01, "y": 1.0, "yanchor": "top", "pad": {"t": 12},
+               "font": {"size": 17}},
         showlegend=False)
     axis = {"gridcolor": _GRID, "zerolinecolor": _LINE, "zerolinewidth": 1, "linecolor": _LINE}
     figure.update_xaxes(matches="x", showticklabels=False, type="date" if label == "UTC" else
