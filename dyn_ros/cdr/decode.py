@@ -155,15 +155,15 @@ class Decoder:
 def _strings(content: NDArray[np.uint8], origin: int, position: int, count: int, width: int,
              order: Any) -> Sequence[bytes]:
     """Strings that begin at a position behind the origin, without the zero at the end."""
-    found = []
+    strings = []
     for _ in range(count):
         position += -position % width
         length = int.from_bytes(content[origin + position:origin + position + 4].tobytes(), order)
         position += 4
         string = content[origin + position:origin + position + length].tobytes()
-        found.append(string[:-1] if width > 1 and string.endswith(b"\0") else string)
+        strings.append(string[:-1] if width > 1 and string.endswith(b"\0") else string)
         position += length
-    return found
+    return strings
 
 
 def _in_order(rows: NDArray[np.int64], numbers: NDArray[np.float64], bad: int) -> Messages:

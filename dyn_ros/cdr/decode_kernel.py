@@ -187,9 +187,9 @@ def decode_message(content, kind, offset, length, known, lists, list_count, late
             return -10 - _CUT
         count = integer(content, p, big)
         p = p + 4
-    found, behind = find_list(content, kind & 1, count, p, origin, end, width, big, known, lists,
-                              list_count, latest)
-    if found < 0:
+    known_list, behind = find_list(content, kind & 1, count, p, origin, end, width, big, known,
+                                   lists, list_count, latest)
+    if known_list < 0:
         if skip_strings(content, count, p, origin, end, width, big) < 0:
             return -10 - _CUT
         if list_count >= MAX_LISTS:
@@ -200,7 +200,7 @@ def decode_message(content, kind, offset, length, known, lists, list_count, late
         whole = decode_sequences(content, behind, origin, end, wide, width, big, head, numbers, m)
     else:
         whole = decode_odometry(content, behind, origin, end, wide, big, head, numbers, m)
-    return found if whole else -10 - _CUT
+    return known_list if whole else -10 - _CUT
 
 
 @kernel
@@ -233,21 +233,21 @@ def decode(content, index, count, known, lists, list_count, latest, bad, rows, n
     while i < count:
         code = index[4 * i]
         time = index[4 * i + 1]
-        found = -10 - _BAD_TIME
+        outcome = -10 - _BAD_TIME
         if time >= 0:
-            found = decode_message(content, code & KIND_COUNT - 1, index[4 * i + 2],
-                                   index[4 * i + 3], known, lists, list_count, latest[code],
-                                   numbers, m, head)
-        if found == _NEW_LIST:
+            outcome = decode_message(content, code & KIND_COUNT - 1, index[4 * i + 2],
+                                     index[4 * i + 3], known, lists, list_count, latest[code],
+                                     numbers, m, head)
+        if outcome == _NEW_LIST:
             state[3] = code
             result = 1
             break
-        if found < 0:
-            place = code * len(REASONS) - 10 - found
+        if outcome < 0:
+            place = code * len(REASONS) - 10 - outcome
             bad[place] = bad[place] + 1
         else:
-            latest[code] = found
-            add_row(rows, 2 * n, lists[4 * found + 3], code // KIND_COUNT, time,
+            latest[code] = outcome
+            add_row(rows, 2 * n, lists[4 * outcome + 3], code // KIND_COUNT, time,
                     time if head[0] == 0 else head[0])
             add_row(rows, 2 * n + 1, head[1], head[2], head[3], m)
             m = m + head[1] + head[2] + head[3]

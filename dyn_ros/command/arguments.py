@@ -152,7 +152,7 @@ def _reason(options: argparse.Namespace, xacro: Any, error: Exception) -> str:
         text += f"; pass {undefined[1]}:=VALUE"
     elif "ament_index_python" in text or "AMENT_PREFIX_PATH" in text:
         text = "$(find PACKAGE) requires a ROS workspace; source the one with the package"
-    files = [Path(each) for each in xacro.filestack or [] if each]
+    files = [Path(file) for file in xacro.filestack or [] if file]
     where = f", in {files[-1]}" if len(files) > 1 else ""
     return f"{robot_name(options)}: xacro: {text}{where}"
 

@@ -77,7 +77,7 @@ def _identified(options: argparse.Namespace, model: Model,
         stribeck=options.stribeck, contact_dimension=options.contact_dimension,
         threads=options.threads, progress=show)
     wanted = options.workers is not None or options.scheduler is not None
-    paths = [Path(each) for each in options.recordings]
+    paths = [Path(name) for name in options.recordings]
     if not wanted and all(path.suffix.lower() in TABLES for path in paths):
         samples = []
         for path in paths:

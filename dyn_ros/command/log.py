@@ -201,9 +201,9 @@ def _picture(text: str) -> Path:
 
 def _plot(options: argparse.Namespace, log: Log) -> None:
     from ..logs.write.plot import plot
-    files = {each.folder.path.name.removeprefix("recording="):
-             sorted(each.folder.path.glob("part-*.parquet")) for each in log.recordings}
-    files = {name: found for name, found in files.items() if found}
+    files = {recording.folder.path.name.removeprefix("recording="):
+             sorted(recording.folder.path.glob("part-*.parquet")) for recording in log.recordings}
+    files = {name: parts for name, parts in files.items() if parts}
     if files:
         with reported(options.plot):
             plot(files, options.plot)
@@ -224,8 +224,8 @@ def _show(log: Log, out: Path | None) -> None:
     for reason, (number, example) in log.rejected.items():
         print(f"warning: {number:,} messages were not used because of {reason}; for example: "
               f"{example}", file=sys.stderr)
-    for each in log.damaged[:_LISTED]:
-        print(f"{each.path}: {as_option(str(each))}", file=sys.stderr)
+    for damage in log.damaged[:_LISTED]:
+        print(f"{damage.path}: {as_option(str(damage))}", file=sys.stderr)
     if len(log.damaged) > _LISTED:
         print(f"and {len(log.damaged) - _LISTED} more recordings", file=sys.stderr)
 
@@ -233,8 +233,8 @@ def _show(log: Log, out: Path | None) -> None:
 def _unknown(log: Log) -> Iterator[str]:
     """Why there are no results."""
     if not log.states and log.interval is not None:
-        first, last = (f"{datetime.fromtimestamp(1e-9 * each, timezone.utc):%Y-%m-%dT%H:%M:%S}"
-                       for each in log.interval)
+        first, last = (f"{datetime.fromtimestamp(1e-9 * moment, timezone.utc):%Y-%m-%dT%H:%M:%S}"
+                       for moment in log.interval)
         yield f"there are no states; the recordings are from {first} to {last} UTC"
     counts: dict[str, int] = {}
     for name, one in log.summary.columns.items():

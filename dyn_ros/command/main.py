@@ -254,13 +254,14 @@ def _excite(options: argparse.Namespace) -> None:
     model = read_robot(options, Model.from_urdf)
     with tables.progress("searching", MofNCompleteColumn()) as show, reported(options.output):
         suffix(options.output)
-        found = excite(model, duration=options.duration, period=options.period,
-                       margin=options.margin, seed=options.seed,
-                       progress=lambda done, total: show(completed=done, total=total))
-        found.write(options.output, options.rate)
-    print(f"wrote {options.output}: {found.time[-1]:g} s, condition number {found.condition:.3g}. "
-          "Look at the motion before you run it: collisions are not checked.")
-    if found.condition > _POOR:
+        trajectory = excite(model, duration=options.duration, period=options.period,
+                            margin=options.margin, seed=options.seed,
+                            progress=lambda done, total: show(completed=done, total=total))
+        trajectory.write(options.output, options.rate)
+    print(f"wrote {options.output}: {trajectory.time[-1]:g} s, condition number "
+          f"{trajectory.condition:.3g}. Look at the motion before you run it: collisions "
+          "are not checked.")
+    if trajectory.condition > _POOR:
         print(f"warning: a condition number above {_POOR:g} means that some parameters will hardly "
               "be determined; use a longer --period, or wider limits", file=sys.stderr)
 

@@ -151,39 +151,39 @@ def _excesses(model: Model, q: Array, v: Array, torque: Array) -> list[str]:
     return [*(f'q of "{name}" is {x:.6g}, outside of its limits {lower:.6g} to {upper:.6g}'
               for name, x, lower, upper in positions if not lower <= x <= upper),
             *(f'{what} of "{name}" is {x:.6g}, above its limit {limit:.6g}'
-              for what, each in (("v", velocities), ("torque", zip(rates, torque,
-                                                                   model.effort_limit)))
-              for name, x, limit in each if 0.0 < limit < abs(x))]
+              for what, limited in (("v", velocities), ("torque", zip(rates, torque,
+                                                                       model.effort_limit)))
+              for name, x, limit in limited if 0.0 < limit < abs(x))]
 
 
-def show_findings(found: Sequence[Finding], unseen: Sequence[str] = (),
+def show_findings(findings: Sequence[Finding], unseen: Sequence[str] = (),
                   form: Format = "table") -> int:
     """Print the findings with advice, and what was not examined; return their number."""
-    rows = [finding._asdict() for finding in found]
+    rows = [finding._asdict() for finding in findings]
     if form == "json":
         _print_json(rows)
     elif form == "csv":
         _print_csv(Finding._fields, [{**row, **{name: json.dumps(_plain(row[name]))
                                                 for name in ("values", "limits")}} for row in rows])
     else:
-        _print_findings(found, unseen)
-        return len(found)
+        _print_findings(findings, unseen)
+        return len(findings)
     for line in unseen:
         print(f"note: {line}", file=sys.stderr)
-    return len(found)
+    return len(findings)
 
 
-def _print_findings(found: Sequence[Finding], unseen: Sequence[str]) -> None:
+def _print_findings(findings: Sequence[Finding], unseen: Sequence[str]) -> None:
     console = terminal()
-    if found:
+    if findings:
         table = Table(Column("where", overflow="fold"), "what", "advice", box=box.SIMPLE_HEAD,
                       show_lines=True)
-        for finding in found:
+        for finding in findings:
             table.add_row(*map(escape, (finding.where, finding.what, finding.advice)))
         console.print(table)
     for line in unseen:
         console.print(f"note: {line}", style="yellow", markup=False, soft_wrap=True)
-    console.print(counted(len(found), "finding"))
+    console.print(counted(len(findings), "finding"))
 
 
 def show_identification(result: "Identification", report: Path | None = None) -> None:
@@ -199,7 +199,7 @@ def show_identification(result: "Identification", report: Path | None = None) ->
     console.print(table)
     console.print("RMS in N m or N, on held-out samples: of the measured torque, and of its "
                   "difference from the model before and after.")
-    known = sum(each != "not" for each in result.base.excitation)
+    known = sum(kind != "not" for kind in result.base.excitation)
     console.print(f"{known} of {len(result.base.names)} combinations of parameters are determined; "
                   f"{result.size} samples, {result.seconds:.1f} s.")
     for text in result.warnings:
@@ -236,9 +236,9 @@ def _print_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
 def _plain(value: Any) -> Any:
     """Convert to what JSON has; numbers that are not finite become None."""
     if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     if isinstance(value, float):            # also NumPy's
         return float(value) if math.isfinite(value) else None
     return value

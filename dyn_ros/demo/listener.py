@@ -57,7 +57,7 @@ class Listener:
         The demo's own page does not count: it does so only while the robot is stopped.
         """
         publishers = self._node.get_publishers_info_by_topic("joint_states")
-        return sum(each.node_name != "viewer" for each in publishers)
+        return sum(publisher.node_name != "viewer" for publisher in publishers)
 
     def described_before(self, seconds: float) -> bool:
         """Whether a robot published its description before this time of the system clock."""

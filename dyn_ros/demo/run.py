@@ -79,7 +79,7 @@ def run(urdf: Path = ARM, root_joint: str = "fixed", rate: float = 500.0,
         screen = Terminal(console, tree) if console.is_terminal else Lines(console, tree)
         stack.enter_context(screen.live)
         watch(listener, begin, screen, children, stopped, duration, page,
-              lambda: children.extend(stack.enter_context(each) for each in later))
+              lambda: children.extend(stack.enter_context(child) for child in later))
         if snapshot is not None and listener.message is not None:
             try:
                 save_picture(snapshot, tree, listener.message, listener.flow)

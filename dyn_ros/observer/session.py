@@ -121,8 +121,8 @@ class Session:
         """Start at the next sample, with nothing known."""
         self._running, self._period = True, 0.0
         self._line.reset()
-        for each in self._filters.values():
-            each.started = None
+        for filter_ in self._filters.values():
+            filter_.started = None
 
     def update(self, stamp: int, q: Array, v: Array | None, tau: Array | None, missing: str = "", *,
                residual: bool = False) -> tuple[Array, float] | None:

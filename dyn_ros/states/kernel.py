@@ -116,8 +116,8 @@ def fault_of_stamp(m, part, stamp, message):
     for slot in range(m.scalars[mem.JOINTS]):
         m.stamps[slot] = NEVER
     for k in range(m.scalars[mem.PARTS]):
-        each = mem.part_of(m, k)
-        each[mem.STAMP], each[mem.AHEAD] = NEVER, 0
+        part = mem.part_of(m, k)
+        part[mem.STAMP], part[mem.AHEAD] = NEVER, 0
     return JUMP
 
 
@@ -200,8 +200,8 @@ def is_due(m, part, stamp):
     if waits or not is_complete:
         return False
     for k in range(m.scalars[mem.PARTS]):
-        each = mem.part_of(m, k)
-        each[mem.AHEAD] = max(each[mem.AHEAD] - 1, 0)
+        part = mem.part_of(m, k)
+        part[mem.AHEAD] = max(part[mem.AHEAD] - 1, 0)
     return True
 
 

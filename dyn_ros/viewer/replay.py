@@ -93,11 +93,11 @@ def open_recording(path: str | PathLike[str], xml: str | None = None,
         model = Model.from_urdf(xml, joint)
     except ValueError as error:
         raise ValueError(f"{source.name}: the robot description: {error}") from error
-    found = prepared(source, Request(model, tuple(topics) or None, odometry, size=PART,
-                                     overlap=overlap(QUANTITIES, Settings())))
-    if not found.parts:
+    recording = prepared(source, Request(model, tuple(topics) or None, odometry, size=PART,
+                                         overlap=overlap(QUANTITIES, Settings())))
+    if not recording.parts:
         raise ValueError(f"{source.name}: the recording is empty")
-    return OpenRecording(source.name, xml, model, found.selection, found.parts)
+    return OpenRecording(source.name, xml, model, recording.selection, recording.parts)
 
 
 def _has_odometry(source: Source) -> bool:
@@ -178,7 +178,7 @@ class Loader:
             with self._change:
                 self._parts[number] = part
                 self._parts.move_to_end(number)
-                for other in [each for each in self._parts if each not in self._wanted]:
+                for other in [number for number in self._parts if number not in self._wanted]:
                     if len(self._parts) > MOST_PARTS:
                         del self._parts[other]
 
@@ -335,12 +335,12 @@ class Replay(StandaloneActor):
     def _at(self, now: int) -> tuple[int, int, Loaded | None]:
         """Return the part and the row of the latest state at a time [ns]; -1: it is not loaded."""
         number = self._number(now)
-        for each in (number, number - 1):
-            part = self._loader.get(each)
+        for part_number in (number, number - 1):
+            part = self._loader.get(part_number)
             if part is not None:
                 row = int(np.searchsorted(part.log_time, now, side="right")) - 1
                 if row >= 0:
-                    return each, row, part
+                    return part_number, row, part
         return number, -1, self._loader.get(number)
 
     # What is shown
@@ -355,11 +355,11 @@ class Replay(StandaloneActor):
             if problem not in self._problems:
                 self._problems.add(problem)
                 session.show_problem(self._recording.name, problem)
-        found, row, part = self._at(self._now)
+        number, row, part = self._at(self._now)
         if row < 0 or part is None:
             return f"no states here: {problems[-1]}" if problems else "no states yet"
         age = 1e-9 * (self._now - int(part.log_time[row]))
-        self._draw(session, part, found, row)
+        self._draw(session, part, number, row)
         if self._now >= self._last:
             return "end of the recording"
         return f"gap: no states for {age:.1f} s" if age > GAP else ""
@@ -391,6 +391,6 @@ class Replay(StandaloneActor):
             _, row, part = self._at(now)
             values = {}
             if row >= 0 and part is not None and now - int(part.log_time[row]) < 1e9 * GAP:
-                values = {name: each[row, self._idx_v] for name, each in part.torques.items()}
+                values = {name: torque[row, self._idx_v] for name, torque in part.torques.items()}
             yield 1e-9 * (now - self._first), np.array([
                 values.get(name, unknown) for name in CURVES])

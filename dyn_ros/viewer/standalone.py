@@ -67,8 +67,8 @@ class Picture:
 
     def compute(self, q: Array, v: Array) -> SimpleNamespace:
         """Return `TERMS` of a state, as attributes; they are valid until the next call."""
-        found = dyn_ros.all_terms(self._model, self._data, q, v, only=TERMS)
-        return SimpleNamespace(**dict(zip(TERMS, found)))
+        terms = dyn_ros.all_terms(self._model, self._data, q, v, only=TERMS)
+        return SimpleNamespace(**dict(zip(TERMS, terms)))
 
     def draw(self, session: Session, v: Array, terms: SimpleNamespace) -> None:
         """Pass the markers of a state to a page."""

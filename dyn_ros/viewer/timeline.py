@@ -205,7 +205,7 @@ class Timeline:
             # the same again: another topic may have completed it, or its parts have changed
             return self._shown if self._shown in self._states else None
         either = set.union(*offers) - {self._shown}
-        return max(either, key=lambda stamp: (sum(stamp in each for each in offers), stamp),
+        return max(either, key=lambda stamp: (sum(stamp in stamps for stamps in offers), stamp),
                    default=self._newest)
 
     def _offers(self, topic: _Topic) -> set[int]:
@@ -229,16 +229,16 @@ class Timeline:
 
     def notes(self, now: float) -> list[str]:
         """Return which topics no longer show the robot that moves, as sentences."""
-        found = []
+        texts = []
         for name, topic in self._topics.items():
             if not topic.follows or topic.shown == self._shown:
                 continue
             age = self._received - topic.last
             if age > self._patience(STOPPED):
-                found.append(f"{name} has stopped; its markers are hidden")
+                texts.append(f"{name} has stopped; its markers are hidden")
             elif topic.last - topic.previous > self._patience(PATIENCE):
-                found.append(f"{name} is too slow for the robot; its markers are hidden between")
-        return found
+                texts.append(f"{name} is too slow for the robot; its markers are hidden between")
+        return texts
 
 
 def stamp_of(array: MarkerArray) -> int:

@@ -132,8 +132,8 @@ class Touch:
             text = f"{size:.1f} \u00b1 {contact.force_deviation:.1f} N"
         if pushed is not None and size > 0.0 and np.linalg.norm(push) > 0.0:
             true = self._robot.to_world(pushed, push)
-            found = self._robot.to_world(axes, force) if self._node_of(axes) else force
-            cosine = true @ found / (np.linalg.norm(true) * np.linalg.norm(found))
+            shown = self._robot.to_world(axes, force) if self._node_of(axes) else force
+            cosine = true @ shown / (np.linalg.norm(true) * np.linalg.norm(shown))
             text += f", {math.degrees(math.acos(min(max(cosine, -1.0), 1.0))):.0f}\u00b0 off"
         return text
 

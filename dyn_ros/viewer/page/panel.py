@@ -304,7 +304,7 @@ def _markers_style(kinds: Mapping[str, Kind]) -> str:
     """
     labels = ", ".join(f'label[for="{id}"]' for id in kinds)
     rows = ", ".join(f'div:has(> p > label[for="{id}"])' for id in kinds)
-    each = "".join(
+    rules = "".join(
         f'label[for="{id}"]::before {{ background: {kind.color}; }}'
         f'label[for="{id}"]:hover::after {{ content: {json.dumps(kind.explanation)}; }}'
         for id, kind in kinds.items()).replace("<", "\\3c ")
@@ -313,7 +313,7 @@ def _markers_style(kinds: Mapping[str, Kind]) -> str:
             f":is({rows}) {{ width: auto !important; flex-grow: 1; position: static !important; }}"
             f":is({rows}) + div {{ flex-grow: 0 !important; }}"
             f"div:has(> :is({rows})) {{ position: relative; }}"
-            f"{each}:is({labels}):hover::after {{ position: absolute; z-index: 5; left: 0;"
+            f"{rules}:is({labels}):hover::after {{ position: absolute; z-index: 5; left: 0;"
             "right: 0; top: 100%; padding: 6px 10px; border-radius: 6px; letter-spacing: normal; "
             "color: var(--dyn-panel); background: var(--dyn-text); white-space: normal; "
             "pointer-events: none; }</style>"

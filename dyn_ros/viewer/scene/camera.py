@@ -83,7 +83,7 @@ class Cameras:
             camera = self._server.initial_camera
             camera.fov = FIELD_OF_VIEW
             first = fitted(self._points, FIRST_ASPECT)
-            camera.position, camera.look_at = (tuple(each.tolist()) for each in first)
+            camera.position, camera.look_at = (tuple(vector.tolist()) for vector in first)
             for view in self._views.values():
                 view.expect(*first)         # a browser that is just connecting starts with it
                 view.fit(self._points)
@@ -157,6 +157,6 @@ class _View:
 
     def _is_echo(self, position: Array, target: Array) -> bool:
         """Whether a camera was set; a slow browser mixes its position with another target."""
-        near = [[np.linalg.norm(given - each) < ECHO * np.linalg.norm(known[0] - known[1])
-                 for given, each in zip((position, target), known)] for known in self._set]
+        near = [[np.linalg.norm(given - wanted) < ECHO * np.linalg.norm(known[0] - known[1])
+                 for given, wanted in zip((position, target), known)] for known in self._set]
         return bool(np.any(near, axis=0).all())

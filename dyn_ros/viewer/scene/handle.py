@@ -136,8 +136,8 @@ class PushHandle:
 
     def remove(self) -> None:
         self.let_go()
-        for each in (self._label, self._arrow, self._grip):
-            each.remove()
+        for node in (self._label, self._arrow, self._grip):
+            node.remove()
 
 
 @lru_cache
@@ -157,9 +157,9 @@ def outward(robot: RobotScene, link: str) -> Array:
     It points away from the other links, and toward the camera of a page that has just been opened.
     """
     place = robot.placement(link)
-    others = [robot.placement(each)[:3, 3] for each in robot.links]
+    others = [robot.placement(other)[:3, 3] for other in robot.links]
     away = place[:3, 3] - np.mean(others, axis=0)
     size = float(np.linalg.norm(away))
     seen = (away / size if size > 1e-6 else np.zeros(3)) + TOWARD * DIRECTION
-    found: Array = place[:3, :3].T @ (seen / np.linalg.norm(seen))
-    return found
+    direction: Array = place[:3, :3].T @ (seen / np.linalg.norm(seen))
+    return direction

@@ -245,7 +245,7 @@ class JointArrows(_Arrows):
         self._scale = look.scale
         slides = [model.tree.joints[i].kind == "prismatic" for i in joints]
         self._turning, self._sliding = (
-            _Axes(model, joints, [k for k, each in enumerate(slides) if each is kind])
+            _Axes(model, joints, [k for k, is_sliding in enumerate(slides) if is_sliding is kind])
             for kind in (False, True))
         self._radii = np.full(len(self._turning.rows), self._scale)
         self.arrays = (MarkerArrays(look, LINE_STRIP, points=shapes.CURVED_POINTS),
@@ -352,7 +352,7 @@ def _bodies(model: Model, scale: float) -> tuple[list[int], Array, Array, Array,
     bodies = [model.base_inertia, *model.inertias]
     ids = [i for i, body in enumerate(bodies) if body.mass > 0.0]
     mass, com, rotational = (
-        np.array([getattr(bodies[i], each) for i in ids]).reshape(-1, *shape)
-        for each, shape in (("mass", ()), ("com", (3,)), ("rotational", (3, 3))))
+        np.array([getattr(bodies[i], attribute) for i in ids]).reshape(-1, *shape)
+        for attribute, shape in (("mass", ()), ("com", (3,)), ("rotational", (3, 3))))
     spread, axes = shapes.principal_spread(mass, rotational)
     return ids, np.array(ids, np.intp), com, axes, scale * spread

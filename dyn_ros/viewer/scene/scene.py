@@ -143,7 +143,7 @@ class RobotScene:
 
     def _add_bones(self, joint: int) -> None:
         """Show a ball at a joint (-1: at the root), and lines to its child frames."""
-        origins = [each.placement[:3, 3] for each in self._moving if each.parent == joint]
+        origins = [shape.placement[:3, 3] for shape in self._moving if shape.parent == joint]
         origins += [frame.placement[:3, 3] for frame in self._tree.frames if frame.parent == joint]
         ends = np.array([end for end in origins if np.linalg.norm(end) > 1e-6]).reshape(-1, 3)
         path = self._paths[joint]
@@ -234,8 +234,8 @@ class RobotScene:
         points = [(self._frames[link].parent, self._frames[link].placement @ np.append(point, 1.0))
                   for link, point in more]
         origins += [(places[joint] @ point)[None, :, :3] for joint, point in self._corners + points]
-        found: Array = np.concatenate(origins).swapaxes(0, 1).reshape(-1, 3)
-        return found
+        corners: Array = np.concatenate(origins).swapaxes(0, 1).reshape(-1, 3)
+        return corners
 
     @property
     def lowest(self) -> float:

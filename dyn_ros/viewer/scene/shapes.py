@@ -103,7 +103,7 @@ def cone(up: Array, height: float, radius: float) -> Array:
     `up` is a unit vector from the apex to the center of the rim. Between two edges, the line
     follows the rim, then returns to the apex.
     """
-    first, second = (each[0] for each in across(up[None]))
+    first, second = (vectors[0] for vectors in across(up[None]))
     edges = np.arange(CONE_EDGES)[:, None] + np.linspace(0.0, 1.0, 1 + RIM_STEPS)
     angles = (2.0 * np.pi / CONE_EDGES * edges)[..., None]
     rim = height * up + radius * (np.cos(angles) * first + np.sin(angles) * second)
@@ -119,7 +119,7 @@ def outside_cone(vectors: Array, up: Array, coefficient: float) -> Array:
 
 def facing(up: Array) -> Array:
     """The quaternion, (4,), of a rotation whose z axis is a unit vector."""
-    first, second = (each[0] for each in across(up[None]))
+    first, second = (vectors[0] for vectors in across(up[None]))
     return matrix_quaternion(np.stack([first, second, up], axis=-1))
 
 
