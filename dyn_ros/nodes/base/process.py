@@ -124,7 +124,7 @@ def load_kernels(node: BaseNode, names: Sequence[str], batch_names: Sequence[str
                  coupled: bool = False) -> None:
     """Compile the functions that a node calls, also for mimic joints; load what a state needs."""
     started = time.monotonic()
-    node.diagnose("loading functions")
+    node.guard("diagnose", node.diagnose, "loading functions")
     precompile = partial(dyn_ros.precompile, progress=_progress(node, started), coupled=coupled)
     compiled = precompile(names, batch=False, load=False)
     compiled += precompile(batch_names, load=False)
@@ -152,5 +152,5 @@ def _progress(node: BaseNode, started: float) -> Callable[[int, int, str], None]
         if last == started or time.monotonic() - last > 1.0:
             last = time.monotonic()
             node.get_logger().info(busy)
-            node.diagnose(busy)
+            node.guard("diagnose", node.diagnose, busy)
     return progress

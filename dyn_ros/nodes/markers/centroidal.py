@@ -52,9 +52,9 @@ def com_projection(node: Any, robot: RobotContext, look: Look) -> Draw:
 
     def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
         center = np.array(composite_body(robot, state, terms).body.com)
-        ground = shapes.on_ground(center, up, look.height)
-        discs.solids([0], ground, turn, widths)
-        lines.lines([0], np.array([[center, ground]]))
+        below = shapes.on_ground(center, up, look.height)
+        discs.solids([0], below, turn, widths)
+        lines.lines([0], np.array([[center, below]]))
         return discs, lines
     return draw
 
@@ -160,10 +160,6 @@ def support_polygon(node: Any, robot: RobotContext, look: Look) -> Draw:
     return draw
 
 
-def zmp(node: Any, robot: RobotContext, look: Look) -> Draw:
-    return ball_at(look, partial(node.zero_moment_point, robot))
-
-
 def center_of_pressure(node: Any, robot: RobotContext, look: Look) -> Draw:
     discs = MarkerArrays(look, Marker.CYLINDER)
     up = shapes.upward(robot.model.gravity)
@@ -230,7 +226,7 @@ CONTACT = (
     Kind("center_of_pressure", center_of_pressure,
          "the center of pressure, on the ground",
          0.05, "Diameter [m].", [0.58, 0.16, 0.71, 1.0], reads=ground.reads),
-    Kind("zmp", zmp,
+    Kind("zmp", lambda node, robot, look: ball_at(look, partial(node.zero_moment_point, robot)),
          "the zero moment point, on the ground, if acceleration_source is not none",
          0.03, "Diameter [m].", [0.89, 0.53, 0.62, 1.0], reads=_zmp_reads),
 )
