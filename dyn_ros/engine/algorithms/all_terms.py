@@ -27,7 +27,7 @@ from .centroidal.com import COM, JCOM, MASS, SUBTREE_COM, SUBTREE_MASS, VCOM, di
 from .dynamics.composites import composite, place_bodies, sum_up
 from .dynamics.crba import COMPOSITE, M, inertia_matrix
 from .dynamics.energy import KINETIC, POTENTIAL, add_rotors
-from .dynamics.rnea import NLE, G
+from .dynamics.rnea import NLE, G, add_force
 from .kinematics import root_axes as ra
 from .kinematics.jacobians import J
 from .kinematics.kinematics import OMF, place_frames
@@ -53,22 +53,16 @@ def wanted(r, terms):
 
 
 @kernel
-def from_root(r, i):
-    """Position of the origin of joint i relative to that of the root."""
-    return al.add(al.load3(r.work, ly.offset(r, ra.ORIGIN)), ra.position(r, i))
-
-
-@kernel
 def store_placements(r):
     for i in range(1, ly.njoints(r) + 1):
         R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
-        al.store_se3(r.work, ly.offset(r, OMI) + 16 * i, al.SE3(R, from_root(r, i)))
+        al.store_se3(r.work, ly.offset(r, OMI) + 16 * i, al.SE3(R, ra.from_root(r, i)))
 
 
 @kernel
 def store_jacobian(r):
     for i in range(1, ly.njoints(r) + 1):
-        back = al.scale(-1.0, from_root(r, i))
+        back = al.scale(-1.0, ra.from_root(r, i))
         for c in range(ly.ncolumns(r, i)):
             al.store_spatial(r.work, ly.offset(r, J) + 6 * (ly.idx_column(r, i) + c),
                              al.motion_moved(back, ra.load_column(r, i, c)))
@@ -110,12 +104,11 @@ def store_nonlinear_effects(r):
         store(r.work, ly.offset(r, NLE) + k, load(r.work, ly.offset(r, G) + k))
     ly.clear(r.work, ly.offset(r, FORCES), 6)
     for i in range(ly.njoints(r), 0, -1):
-        f, p = al.load_force(r.work, ly.offset(r, FORCES)
-                             + 6 * i), ly.offset(r, FORCES) + 6 * ly.parent(r, i)
+        f = al.load_force(r.work, ly.offset(r, FORCES) + 6 * i)
         for c in range(ly.ncolumns(r, i)):
             ly.increase(r.work, ly.offset(r, NLE) + ly.idx_v(r, i) + c, ra.dot_column(r, i, c, f))
-        al.store_spatial(r.work, p, al.force_add(al.load_force(r.work, p),
-                                                 al.force_moved(ra.from_parent(r, i), f)))
+        add_force(r, ly.offset(r, FORCES) + 6 * ly.parent(r, i),
+                  al.force_moved(ra.from_parent(r, i), f))
 
 
 @kernel
@@ -123,7 +116,7 @@ def store_subtrees(r):
     for i in range(1, ly.njoints(r) + 1):
         Y = composite(r, i)
         c = divided_by_mass(Y.moment, Y.mass)             # without mass: the joint's origin
-        al.store3(r.work, ly.offset(r, SUBTREE_COM) + 3 * i, al.add(from_root(r, i), c))
+        al.store3(r.work, ly.offset(r, SUBTREE_COM) + 3 * i, al.add(ra.from_root(r, i), c))
         store(r.work, ly.offset(r, SUBTREE_MASS) + i, Y.mass)
 
 

@@ -9,6 +9,7 @@ entry is used only as long as compilation would result in the same machine code.
 public interface gives the same results.
 """
 import contextlib
+import functools
 import os
 import threading
 import warnings
@@ -73,6 +74,17 @@ def subroutine(function: Callable) -> Any:
     Their code is optimized once, for floats and for lanes, instead of within each kernel.
     """
     return _helper(function, inline=False)
+
+
+def sequence(*kernels: Any) -> Any:
+    """A kernel that runs others, one after the other."""
+    def pair(first, second):
+        @kernel
+        def both(r):
+            first(r)
+            second(r)
+        return both
+    return functools.reduce(pair, kernels)
 
 
 def _helper(function: Callable, inline: bool) -> Any:

@@ -18,7 +18,7 @@ from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
 from ..derivatives import rnea_columns as rc
 from ..derivatives import rnea_derivatives as rd
-from ..kinematics.jacobians import DJ, J, move_columns
+from ..kinematics.jacobians import DJ, J, load_column, load_force_column, move_columns, store_column
 from ..kinematics.kinematics import OA, OV
 from .centroidal import DHG, HG, add_to_column, clear_columns
 from .com import COM, MASS, VCOM, divided_by_mass, store_com
@@ -58,8 +58,8 @@ def move_bodies(r):
 @kernel
 def momentum_column(r, i, c, Y, h):
     """Derivative of the momentum h of the subtree of joint i with respect to its column c."""
-    return al.force_add(al.force_cross(rc.load_column(r, J, i, c), h),
-                        al.momentum(Y, rc.load_column(r, rc.PSID, i, c)))
+    return al.force_add(al.force_cross(load_column(r, J, i, c), h),
+                        al.momentum(Y, load_column(r, rc.PSID, i, c)))
 
 
 @kernel
@@ -72,24 +72,23 @@ def force_columns(r):
         f = rc.composite_force(r, rc.COMPOSITE_FORCE, i)
         h = rc.composite_force(r, COMPOSITE_MOMENTUM, i)
         for c in range(ly.ncolumns(r, i)):
-            S = rc.load_column(r, J, i, c)
-            rc.store_column(r, rd.DFDA, i, c, al.momentum(Y, S))
-            rc.store_column(r, rd.DFDV, i, c,
+            S = load_column(r, J, i, c)
+            store_column(r, rd.DFDA, i, c, al.momentum(Y, S))
+            store_column(r, rd.DFDV, i, c,
                             al.force_add(al.coriolis_times(B, S),
-                                         al.momentum(Y, rc.load_column(r, rc.DADV, i, c))))
-            rc.store_column(
+                                         al.momentum(Y, load_column(r, rc.DADV, i, c))))
+            store_column(
                 r, rd.DFDQ, i, c,
                 al.force_add(al.force_cross(S, f),
-                             al.force_add(al.coriolis_times(B, rc.load_column(r, rc.PSID, i, c)),
-                                          al.momentum(Y, rc.load_column(r, rc.DADQ, i, c)))))
-            rc.store_column(r, DHDQ, i, c, momentum_column(r, i, c, Y, h))
+                             al.force_add(al.coriolis_times(B, load_column(r, rc.PSID, i, c)),
+                                          al.momentum(Y, load_column(r, rc.DADQ, i, c)))))
+            store_column(r, DHDQ, i, c, momentum_column(r, i, c, Y, h))
 
 
 @kernel
 def about_com(r, columns, i, c, com):
     """A column of forces or momenta, about the center of mass."""
-    return al.force_moved(al.scale(-1.0, com),
-                          al.load_force(r.work, rc.columns_at(r, columns, i, c)))
+    return al.force_moved(al.scale(-1.0, com), load_force_column(r, columns, i, c))
 
 
 @kernel
@@ -142,14 +141,14 @@ def com_velocity_derivatives_kernel(r):
     for i in range(ly.njoints(r), 0, -1):
         Y, h = rc.composite_inertia(r, i), rc.composite_force(r, COMPOSITE_MOMENTUM, i)
         for c in range(ly.ncolumns(r, i)):
-            rc.store_column(r, DHDQ, i, c, momentum_column(r, i, c, Y, h))
+            store_column(r, DHDQ, i, c, momentum_column(r, i, c, Y, h))
     Y = al.load_inertia(r.work, ly.offset(r, rc.COMPOSITE_INERTIA))
     al.store3(r.work, ly.offset(r, VCOM),
               divided_by_mass(al.load_force(r.work, ly.offset(r, COMPOSITE_MOMENTUM)).linear,
                               Y.mass))
     for i in range(1, ly.njoints(r) + 1):
         for c in range(ly.ncolumns(r, i)):
-            dh = al.load_force(r.work, rc.columns_at(r, DHDQ, i, c))
+            dh = load_force_column(r, DHDQ, i, c)
             x = ly.offset(r, DVCOM_DQ) + 3 * (ly.idx_v(r, i) + c)
             al.store3(r.work, x, al.add(al.load3(r.work, x), divided_by_mass(dh.linear, Y.mass)))
     rd.velocity_columns_in_world(r)

@@ -18,7 +18,7 @@ from ...kernel.lanes import all_above, load, store
 from ...kernel.types import Array, ArrayLike, Scalar
 from ...model.frames import joint_selector
 from ...model.model import Model
-from ..dynamics.composites import composite, place_bodies, sum_up
+from ..dynamics.composites import composite, place_bodies, subtree_end, sum_up
 from ..dynamics.crba import COMPOSITE, composite_column
 from ..kinematics import root_axes as ra
 from ..kinematics.frames import first_joint
@@ -157,8 +157,7 @@ def subtree_centers_kernel(r):
         ac = al.add(a.linear, al.cross(v.angular, v.linear))
         if all_above(m, 0.0):
             c, vc, ac = divided_by_mass(moment, m), divided_by_mass(h, m), divided_by_mass(f, m)
-        origin = al.add(al.load3(r.work, ly.offset(r, ra.ORIGIN)), ra.position(r, i))
-        al.store3(r.work, ly.offset(r, SUBTREE_COM) + 3 * i, al.add(origin, c))
+        al.store3(r.work, ly.offset(r, SUBTREE_COM) + 3 * i, al.add(ra.from_root(r, i), c))
         al.store3(r.work, ly.offset(r, SUBTREE_VCOM) + 3 * i, vc)
         al.store3(r.work, ly.offset(r, SUBTREE_ACOM) + 3 * i, ac)
         store(r.work, ly.offset(r, SUBTREE_MASS) + i, m)
@@ -207,10 +206,8 @@ def subtree_com_jacobian_kernel(r):
     ly.clear(r.work, ly.offset(r, SUBTREE_JCOM), 3 * ly.nv(r))
     first = first_joint(r)
     Y = composite(r, first)
-    i = first + 1
-    while i <= ly.njoints(r) and ly.parent(r, i) >= first:    # depth first: a subtree is one range
+    for i in range(first + 1, subtree_end(r, first)):
         subtree_columns(r, i, Y.mass, SUBTREE_JCOM)
-        i = i + 1
     p = al.add(ra.position(r, first), divided_by_mass(Y.moment, Y.mass))
     i = first
     while i > 0:

@@ -7,7 +7,7 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel
+from ...kernel.compiler import kernel, sequence
 from ...kernel.fields import ALPHA, BETA, CONSTRAINTS, DESIRED, DIRECTIONS, F_EXT, TAU_IN, Q, V
 from ...kernel.lanes import load, store
 from ...kernel.types import ArrayLike
@@ -50,33 +50,20 @@ def make_spatial(r, n):
 @kernel
 def set_constraints(r):
     """Compute alpha and beta, after ``sweep_outward``."""
+    ly.zero_unless_input(r, TAU_IN)
     ly.zero_unless_input(r, DESIRED)
     for n in range(constraints.nruns(r)):
         turn_directions(r, n)
         make_spatial(r, n)
 
 
-@kernel
-def constrained_dynamics_kernel(r):
-    ly.zero_unless_input(r, TAU_IN)
-    vereshchagin.sweep_outward(r)
-    set_constraints(r)
-    vereshchagin.solve_constrained(r)
-
-
-@kernel
-def projected_constrained_dynamics_kernel(r):
-    """The kernel for models whose mimic joints couple branches."""
-    ly.zero_unless_input(r, TAU_IN)
-    vereshchagin.sweep_outward_projected(r)
-    set_constraints(r)
-    vereshchagin.solve_constrained_projected(r)
-
-
 _constrained_dynamics = Algorithm(
-    "constrained_dynamics", constrained_dynamics_kernel, (Q, V, DIRECTIONS, DESIRED, TAU_IN, F_EXT),
-    vereshchagin.RESULTS, optional=(DESIRED, TAU_IN, F_EXT), options=(CONSTRAINTS,),
-    coupled=projected_constrained_dynamics_kernel).caller(make=constraints.as_motion)
+    "constrained_dynamics",
+    sequence(vereshchagin.sweep_outward, set_constraints, vereshchagin.solve_constrained),
+    (Q, V, DIRECTIONS, DESIRED, TAU_IN, F_EXT), vereshchagin.RESULTS,
+    optional=(DESIRED, TAU_IN, F_EXT), options=(CONSTRAINTS,),
+    coupled=sequence(vereshchagin.sweep_outward_projected, set_constraints,
+                     vereshchagin.solve_constrained_projected)).caller(make=constraints.as_motion)
 
 
 def constrained_dynamics(

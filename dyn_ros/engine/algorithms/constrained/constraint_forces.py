@@ -15,8 +15,9 @@ from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import TAU_IN, field
 from ..dynamics import aba
+from ..dynamics.cholesky import pivot, solve_inward, solve_outward
 from ..dynamics.crba import COMPOSITE
-from ..dynamics.factor import pivot, solve_inward, solve_outward
+from ..dynamics.rnea import add_force
 from ..kinematics import root_axes as ra
 from .products import rows_of
 from .semidefinite import WIDTH, absolute, clear_rows
@@ -116,9 +117,7 @@ def transmit_inward(r, tau):
         f = al.load_force(r.work, f_ + 6 * i)
         for c in range(ly.ncolumns(r, i)):
             ly.increase(r.work, tau + ly.idx_v(r, i) + c, ra.dot_column(r, i, c, f))
-        p = f_ + 6 * ly.parent(r, i)
-        al.store_spatial(r.work, p, al.force_add(al.load_force(r.work, p),
-                                                 al.force_moved(ra.from_parent(r, i), f)))
+        add_force(r, f_ + 6 * ly.parent(r, i), al.force_moved(ra.from_parent(r, i), f))
 
 
 @kernel

@@ -15,27 +15,17 @@ from __future__ import annotations
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
+from ...kernel import fields
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel, subroutine
-from ...kernel.fields import (
-    ALPHA,
-    BETA,
-    CONSTRAINTS,
-    F_EXT,
-    FF_TORQUES,
-    ROOT_ACC,
-    TAU_IN,
-    Q,
-    V,
-    field,
-)
+from ...kernel.compiler import kernel, sequence, subroutine
+from ...kernel.fields import F_EXT, TAU_IN, Q, V, field
 from ...kernel.lanes import load, store
 from ...kernel.types import ArrayLike
 from ...model.model import Model
 from ..dynamics import aba
+from ..dynamics.cholesky import factor, solve_inward
 from ..dynamics.crba import crba_kernel
-from ..dynamics.factor import factor, solve_inward
-from ..dynamics.rnea import external_force
+from ..dynamics.rnea import add_force, external_force
 from ..kinematics import root_axes as ra
 from . import constraint_forces as cf
 from . import constraints
@@ -59,17 +49,9 @@ UNOPPOSED = field("_unopposed", ("nv",))      # U^-1 of the forces not opposed b
 @kernel
 def unit_force(r, k):
     """Column k of alpha."""
-    a, m = ly.offset(r, ALPHA) + k, ly.nconstraints(r)
+    a, m = ly.offset(r, fields.ALPHA) + k, ly.nconstraints(r)
     return al.Force((load(r.work, a), load(r.work, a + m), load(r.work, a + 2 * m)),
                     (load(r.work, a + 3 * m), load(r.work, a + 4 * m), load(r.work, a + 5 * m)))
-
-
-@kernel
-def set_root_acceleration(r):
-    aba.accelerate_root(r)
-    if ly.has_input(r, ROOT_ACC):
-        al.store_spatial(r.work, ly.offset(r, aba.LINK_ACCELERATION),
-                         al.load_motion(r.work, ly.offset(r, ROOT_ACC)))
 
 
 @kernel
@@ -80,7 +62,7 @@ def propagate_constraints(r, eliminating):
         p = constraints.tip_translation(r, n)
         for k in range(constraints.run_start(r, n), constraints.run_stop(r, n)):
             cf.store_unit_force(r, k, al.force_moved(p, unit_force(r, k)))
-            store(r.work, ly.offset(r, cf.EXCESS) + k, -load(r.work, ly.offset(r, BETA) + k))
+            store(r.work, ly.offset(r, cf.EXCESS) + k, -load(r.work, ly.offset(r, fields.BETA) + k))
         cf.propagate(r, ly.offset(r, cf.UNIT_FORCES), constraints.tip_joint(r, n), 0,
                      constraints.run_start(r, n), constraints.run_stop(r, n), eliminating, True)
     if not eliminating:
@@ -88,15 +70,18 @@ def propagate_constraints(r, eliminating):
 
 
 @kernel
-def unopposed_forces(r):
-    """Store external forces that the constraints do not oppose, expressed in the root frame."""
-    f_ = ly.offset(r, cf.FORCE)
+def collect_unopposed(r):
+    """Whether the constraints do not oppose some forces; store external ones in the root frame."""
+    f_, opposed = ly.offset(r, cf.FORCE), constraints.setting(r, constraints.OPPOSED)
+    ly.clear(r.work, ly.offset(r, UNOPPOSED), ly.nv(r))
+    if opposed == constraints.EXTERNAL | constraints.FEEDFORWARD:
+        return False
     ly.clear(r.work, f_, 6 * (ly.njoints(r) + 1))
-    if ly.has_input(
-        r, F_EXT) and constraints.setting(r, constraints.OPPOSED) & constraints.EXTERNAL == 0:
+    if ly.has_input(r, F_EXT) and opposed & constraints.EXTERNAL == 0:
         for i in range(1, ly.njoints(r) + 1):
             R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
             al.store_spatial(r.work, f_ + 6 * i, al.force_rotated(R, external_force(r, i)))
+    return True
 
 
 @kernel
@@ -109,12 +94,9 @@ def add_unopposed_torques(r):
 @kernel
 def eliminate_unopposed(r):
     """U^-1 of the forces that the constraints do not oppose, joint by joint."""
-    y_, f_ = ly.offset(r, UNOPPOSED), ly.offset(r, cf.FORCE)
-    ly.clear(r.work, y_, ly.nv(r))
-    if constraints.setting(r,
-                           constraints.OPPOSED) == constraints.EXTERNAL | constraints.FEEDFORWARD:
+    if not collect_unopposed(r):
         return
-    unopposed_forces(r)
+    y_, f_ = ly.offset(r, UNOPPOSED), ly.offset(r, cf.FORCE)
     add_unopposed_torques(r)
     for i in range(ly.njoints(r), 0, -1):
         f = al.load_force(r.work, f_ + 6 * i)
@@ -124,22 +106,16 @@ def eliminate_unopposed(r):
             store(r.work, y_ + k, y)
             f = al.force_sub(f, al.force_scale(y * load(r.work, ly.offset(r, aba.DINV) + k),
                                                al.load_force(r.work, ly.offset(r, aba.U) + 6 * k)))
-        p = f_ + 6 * ly.parent(r, i)
-        al.store_spatial(r.work, p, al.force_add(al.load_force(r.work, p),
-                                                 al.force_moved(ra.from_parent(r, i), f)))
+        add_force(r, f_ + 6 * ly.parent(r, i), al.force_moved(ra.from_parent(r, i), f))
 
 
 @kernel
 def eliminate_unopposed_projected(r):
     """The same with the factor of M, if mimic joints couple branches."""
-    ly.clear(r.work, ly.offset(r, UNOPPOSED), ly.nv(r))
-    if constraints.setting(r,
-                           constraints.OPPOSED) == constraints.EXTERNAL | constraints.FEEDFORWARD:
-        return
-    unopposed_forces(r)
-    cf.transmit_inward(r, ly.offset(r, UNOPPOSED))
-    add_unopposed_torques(r)
-    solve_inward(r, ly.offset(r, UNOPPOSED))
+    if collect_unopposed(r):
+        cf.transmit_inward(r, ly.offset(r, UNOPPOSED))
+        add_unopposed_torques(r)
+        solve_inward(r, ly.offset(r, UNOPPOSED))
 
 
 @kernel
@@ -171,10 +147,9 @@ def transmit_constraints(r):
         f_ = ly.offset(r, cf.FORCE) + 6 * constraints.tip_joint(r, n)
         p = constraints.tip_translation(r, n)
         for k in range(constraints.run_start(r, n), constraints.run_stop(r, n)):
-            al.store_spatial(r.work, f_,
-                             al.force_sub(al.load_force(r.work, f_),
-                                          al.force_scale(load(r.work, ly.offset(r, NU) + k),
-                                                         al.force_moved(p, unit_force(r, k)))))
+            f = al.force_scale(load(r.work, ly.offset(r, NU) + k),
+                               al.force_moved(p, unit_force(r, k)))
+            al.store_spatial(r.work, f_, al.force_sub(al.load_force(r.work, f_), f))
     cf.transmit_inward(r, ly.offset(r, CONSTRAINT_FORCES))
 
 
@@ -211,9 +186,12 @@ def solve_constrained_projected(r):
 
 @kernel
 def sweep_outward(r):
-    """Sweep 1."""
+    """Sweep 1, and the acceleration of the root."""
     aba.outward_velocities(r)
-    set_root_acceleration(r)
+    aba.accelerate_root(r)
+    if ly.has_input(r, fields.ROOT_ACC):
+        al.store_spatial(r.work, ly.offset(r, aba.LINK_ACCELERATION),
+                         al.load_motion(r.work, ly.offset(r, fields.ROOT_ACC)))
 
 
 @kernel
@@ -226,31 +204,19 @@ def sweep_outward_projected(r):
 
 @kernel
 def set_torques(r):
-    ly.zero_unless_input(r, FF_TORQUES)
+    ly.zero_unless_input(r, fields.FF_TORQUES)
     for k in range(ly.nv(r)):
-        store(r.work, ly.offset(r, TAU_IN) + k, load(r.work, ly.offset(r, FF_TORQUES) + k))
-
-
-@kernel
-def vereshchagin_kernel(r):
-    set_torques(r)
-    sweep_outward(r)
-    solve_constrained(r)
-
-
-@kernel
-def projected_vereshchagin_kernel(r):
-    set_torques(r)
-    sweep_outward_projected(r)
-    solve_constrained_projected(r)
+        store(r.work, ly.offset(r, TAU_IN) + k, load(r.work, ly.offset(r, fields.FF_TORQUES) + k))
 
 
 RESULTS = (aba.DDQ, NU, CONSTRAINT_TORQUES, TOTAL_TORQUE, CONSTRAINT_FORCES, aba.LINK_ACCELERATION,
            RANK)
 _vereshchagin = Algorithm(
-    "vereshchagin", vereshchagin_kernel, (Q, V, ALPHA, BETA, ROOT_ACC, F_EXT, FF_TORQUES), RESULTS,
-    optional=(ROOT_ACC, F_EXT, FF_TORQUES), options=(CONSTRAINTS,),
-    coupled=projected_vereshchagin_kernel).caller(make=constraints.as_motion)
+    "vereshchagin", sequence(set_torques, sweep_outward, solve_constrained),
+    (Q, V, fields.ALPHA, fields.BETA, fields.ROOT_ACC, F_EXT, fields.FF_TORQUES), RESULTS,
+    optional=(fields.ROOT_ACC, F_EXT, fields.FF_TORQUES), options=(fields.CONSTRAINTS,),
+    coupled=sequence(set_torques, sweep_outward_projected, solve_constrained_projected)
+).caller(make=constraints.as_motion)
 
 
 def vereshchagin(model: Model, data: Data, q: ArrayLike, v: ArrayLike, alpha: ArrayLike,

@@ -28,7 +28,7 @@ from ..dynamics.rnea import NLE, newton_euler
 from .contacts import Contact
 from .delassus import contact_jacobian, delassus_matrix
 from .packed import CONTACTS, ROWS, contact_table
-from .rows import motions_to_origin, propagate_contacts
+from .rows import MOTIONS, propagate_contacts, to_origin
 from .system import TOLERANCE
 
 PRIMAL_RHS = field("primal_rhs_contact", ("constraints",),
@@ -49,7 +49,7 @@ def right_side_kernel(r):
     propagate_contacts(r, False, True)
     for k in range(ly.nconstraints(r)):
         store(r.work, ly.offset(r, PRIMAL_RHS) + k, -load(r.work, ly.offset(r, EXCESS) + k))
-    motions_to_origin(r, ly.offset(r, PRIMAL_RHS), 1)
+    to_origin(r, MOTIONS, ly.offset(r, PRIMAL_RHS), 1)
 
 
 _right_side = Algorithm(

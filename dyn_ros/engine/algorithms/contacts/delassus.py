@@ -9,8 +9,7 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import lanes as la
 from ...kernel import layout as ly
-from ...kernel.algebra import store_inertia
-from ...kernel.compiler import kernel
+from ...kernel.compiler import kernel, sequence
 from ...kernel.fields import MAX_CONSTRAINTS, Q, field
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
@@ -18,12 +17,11 @@ from ..constrained import constraint_forces as cf
 from ..constrained.products import copy_rows, rows_of
 from ..constrained.semidefinite import factor_cholesky, invert_semidefinite
 from ..dynamics.aba import eliminate_all
-from ..dynamics.crba import COMPOSITE, crba_kernel
-from ..dynamics.factor import factor
-from ..kinematics.root_axes import place_body, set_root
+from ..dynamics.cholesky import factor
+from ..dynamics.crba import crba_kernel, place_robot
 from .contacts import Contact
 from .packed import CONTACTS, ROWS, any_at_origin, contact_table, damping
-from .rows import couple_contacts, forces_to_origin, motions_to_origin, propagate_contacts
+from .rows import FORCES, MOTIONS, couple_contacts, propagate_contacts, to_origin
 from .system import TOLERANCE
 
 CONTACT_JACOBIAN = field("contact_jacobian", ("constraints", "nv"),
@@ -42,14 +40,6 @@ PADDED = field("_padded", (MAX_CONSTRAINTS, cf.WIDTH))
 
 
 @kernel
-def place_robot(r):
-    """Place all bodies, with their inertias, in the root frame."""
-    set_root(r)
-    for i in range(1, ly.njoints(r) + 1):
-        store_inertia(r.work, ly.offset(r, COMPOSITE) + 10 * i, place_body(r, i))
-
-
-@kernel
 def store_jacobian(r, target):
     """The rows of contacts from their columns, after ``propagate_contacts``."""
     for k in range(ly.nconstraints(r)):
@@ -64,7 +54,7 @@ def contact_jacobian_kernel(r):
     propagate_contacts(r, False, False)
     store_jacobian(r, ly.offset(r, CONTACT_JACOBIAN))
     for j in range(ly.nv(r)):
-        motions_to_origin(r, ly.offset(r, CONTACT_JACOBIAN) + j, ly.nv(r))
+        to_origin(r, MOTIONS, ly.offset(r, CONTACT_JACOBIAN) + j, ly.nv(r))
 
 
 @kernel
@@ -96,28 +86,14 @@ def compact(r, source, target):
 
 
 @kernel
-def inertia_to_origin(r, inertia):
-    """Move a compact inertia of contacts to the world's origin, for those in WORLD."""
+def matrix_to_origin(r, moved, matrix):
+    """Move the rows and columns of a compact matrix to the world's origin, as ``to_origin``."""
     m = ly.nconstraints(r)
-    if not any_at_origin(r):
-        return
-    for k in range(m):
-        forces_to_origin(r, inertia + k, m)
-    for k in range(m):
-        forces_to_origin(r, inertia + m * k, 1)
-
-
-@kernel
-def publish_coupling(r):
-    """Store J M^-1 J' as a public result."""
-    m, G = ly.nconstraints(r), ly.offset(r, DELASSUS)
-    compact(r, cf.COUPLING, DELASSUS)
-    if not any_at_origin(r):
-        return
-    for k in range(m):
-        motions_to_origin(r, G + k, m)
-    for k in range(m):
-        motions_to_origin(r, G + m * k, 1)
+    if any_at_origin(r):
+        for k in range(m):
+            to_origin(r, moved, matrix + k, m)
+        for k in range(m):
+            to_origin(r, moved, matrix + m * k, 1)
 
 
 @kernel
@@ -127,43 +103,32 @@ def damp(r):
 
 
 @kernel
-def delassus_kernel(r):
-    eliminate_contacts(r)
+def couple(r):
+    """Store J M^-1 J' and the damping, also as a public result."""
     couple_contacts(r)
     damp(r)
-    publish_coupling(r)
+    compact(r, cf.COUPLING, DELASSUS)
+    matrix_to_origin(r, MOTIONS, ly.offset(r, DELASSUS))
 
 
 @kernel
-def projected_delassus_kernel(r):
-    eliminate_contacts_projected(r)
-    couple_contacts(r)
-    damp(r)
-    publish_coupling(r)
+def invert_padded(r, target):
+    """Store the inverse of the matrix of ``damp``, or its pseudoinverse."""
+    invert_semidefinite(r, ly.nconstraints(r), ly.offset(r, cf.COUPLING), 0.0, TOLERANCE,
+                        ly.offset(r, PADDED))
+    compact(r, PADDED, target)
 
 
 @kernel
 def invert_delassus(r):
-    invert_semidefinite(r, ly.nconstraints(r), ly.offset(r, cf.COUPLING), 0.0, TOLERANCE,
-                        ly.offset(r, PADDED))
-    compact(r, PADDED, DELASSUS_INVERSE)
-    inertia_to_origin(r, ly.offset(r, DELASSUS_INVERSE))
-
-
-@kernel
-def inverse_kernel(r):
-    delassus_kernel(r)
-    invert_delassus(r)
-
-
-@kernel
-def projected_inverse_kernel(r):
-    projected_delassus_kernel(r)
-    invert_delassus(r)
+    couple(r)
+    invert_padded(r, DELASSUS_INVERSE)
+    matrix_to_origin(r, FORCES, ly.offset(r, DELASSUS_INVERSE))
 
 
 @kernel
 def factor_delassus(r):
+    couple(r)
     m = ly.nconstraints(r)
     copy_rows(r, rows_of(ly.offset(r, DELASSUS), m), rows_of(ly.offset(r, cf.COUPLING), cf.WIDTH),
               1.0, m, m)
@@ -171,28 +136,19 @@ def factor_delassus(r):
     compact(r, PADDED, DELASSUS_CHOLESKY)
 
 
-@kernel
-def cholesky_kernel(r):
-    delassus_kernel(r)
-    factor_delassus(r)
-
-
-@kernel
-def projected_cholesky_kernel(r):
-    projected_delassus_kernel(r)
-    factor_delassus(r)
-
-
 _jacobian = Algorithm("contact_jacobian", contact_jacobian_kernel, (Q, ROWS), (CONTACT_JACOBIAN,),
                       options=(CONTACTS,)).caller()
-_delassus = Algorithm("delassus_matrix", delassus_kernel, (Q, ROWS), (DELASSUS,),
-                      options=(CONTACTS,), coupled=projected_delassus_kernel).caller()
-_inverse = Algorithm("delassus_inverse", inverse_kernel, (Q, ROWS), (DELASSUS_INVERSE,),
-                     also_writes=(DELASSUS,), options=(CONTACTS,),
-                     coupled=projected_inverse_kernel).caller()
-_cholesky = Algorithm("delassus_cholesky", cholesky_kernel, (Q, ROWS), (DELASSUS_CHOLESKY,),
-                      also_writes=(DELASSUS,), options=(CONTACTS,),
-                      coupled=projected_cholesky_kernel).caller()
+_delassus = Algorithm(
+    "delassus_matrix", sequence(eliminate_contacts, couple), (Q, ROWS), (DELASSUS,),
+    options=(CONTACTS,), coupled=sequence(eliminate_contacts_projected, couple)).caller()
+_inverse = Algorithm(
+    "delassus_inverse", sequence(eliminate_contacts, invert_delassus), (Q, ROWS),
+    (DELASSUS_INVERSE,), also_writes=(DELASSUS,), options=(CONTACTS,),
+    coupled=sequence(eliminate_contacts_projected, invert_delassus)).caller()
+_cholesky = Algorithm(
+    "delassus_cholesky", sequence(eliminate_contacts, factor_delassus), (Q, ROWS),
+    (DELASSUS_CHOLESKY,), also_writes=(DELASSUS,), options=(CONTACTS,),
+    coupled=sequence(eliminate_contacts_projected, factor_delassus)).caller()
 
 
 def contact_jacobian(model: Model, data: Data, q: ArrayLike, contacts: Sequence[Contact], *,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.compiler import subroutine
+from ...kernel.compiler import sequence, subroutine
 from ...kernel.fields import F_EXT, TAU_IN, A, Q, V, field
 from ...kernel.lanes import load, store
 from ...kernel.layout import nv, offset
@@ -29,7 +29,7 @@ from .contacts import Contact
 from .packed import CONTACTS, ROWS, contact_table
 from .response import Rates, Response, matrix, respond, respond_to_torques
 from .root_products import clear_linked
-from .rows import forces_to_origin
+from .rows import FORCES, to_origin
 
 DDQ_DTAU = field("ddq_dtau", ("nv", "nv"), "Derivative of the joint accelerations in contact with "
                                            "respect to torque [rad/s2, m/s2 per N m, N].")
@@ -65,25 +65,10 @@ def differentiate(r):
             Response(matrix(r, DDQ_DV), matrix(r, DLAMBDA_DV)))
     rates.rates_to_origin(r, offset(r, dynamics.LAMBDA_C), offset(r, DLAMBDA_DQ))
     for j in range(n):
-        forces_to_origin(r, offset(r, DLAMBDA_DV) + j, n)
-        forces_to_origin(r, offset(r, DLAMBDA_DTAU) + j, n)
+        to_origin(r, FORCES, offset(r, DLAMBDA_DV) + j, n)
+        to_origin(r, FORCES, offset(r, DLAMBDA_DTAU) + j, n)
     dynamics.move_forces(r)
     clear_linked(r, offset(r, rd.DTAU_DQ))
-
-
-@subroutine
-def contact_derivatives_kernel(r):
-    dynamics.solve_contacts(r)
-    inverse_after_elimination(r)
-    differentiate(r)
-
-
-@subroutine
-def projected_contact_derivatives_kernel(r):
-    """The kernel for models whose mimic joints couple branches."""
-    dynamics.solve_contacts_projected(r)
-    inverse_after_factor(r)
-    differentiate(r)
 
 
 class ContactDerivatives(NamedTuple):
@@ -105,12 +90,14 @@ class ContactDerivatives(NamedTuple):
 
 
 _derivatives = Algorithm(
-    "contact_dynamics_derivatives", contact_derivatives_kernel, (Q, V, TAU_IN, F_EXT, ROWS),
-    (DDQ_DQ, DDQ_DV, DDQ_DTAU, DLAMBDA_DQ, DLAMBDA_DV, DLAMBDA_DTAU), optional=(F_EXT,),
-    also_writes=(DDQ, dynamics.LAMBDA_C, dynamics.LAMBDA_C_PROX, dynamics.DIFF_LAMBDA_C, MINV,
-            *rates.RATES), options=(CONTACTS,),
-    coupled=projected_contact_derivatives_kernel).caller(
-        make=lambda results: ContactDerivatives(*results))
+    "contact_dynamics_derivatives",
+    sequence(dynamics.solve_contacts, inverse_after_elimination, differentiate),
+    (Q, V, TAU_IN, F_EXT, ROWS), (DDQ_DQ, DDQ_DV, DDQ_DTAU, DLAMBDA_DQ, DLAMBDA_DV, DLAMBDA_DTAU),
+    optional=(F_EXT,), also_writes=(DDQ, dynamics.LAMBDA_C, dynamics.LAMBDA_C_PROX,
+                                    dynamics.DIFF_LAMBDA_C, MINV, *rates.RATES),
+    options=(CONTACTS,),
+    coupled=sequence(dynamics.solve_contacts_projected, inverse_after_factor, differentiate)
+).caller(make=ContactDerivatives._make)
 
 
 def contact_dynamics_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,

@@ -14,7 +14,7 @@ import numpy as np
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel, subroutine
+from ...kernel.compiler import kernel, sequence, subroutine
 from ...kernel.fields import F_EXT, TAU_IN, Q, V, field
 from ...kernel.lanes import load, store
 from ...kernel.types import Array, ArrayLike
@@ -29,11 +29,11 @@ from ..dynamics.aba import (
     outward_accelerations,
     outward_velocities,
 )
+from ..dynamics.cholesky import factor
 from ..dynamics.crba import crba_kernel
-from ..dynamics.factor import factor
 from .contacts import ITERATIONS, Contact, ContactForces
 from .packed import CONTACTS, ROWS, SOLUTION, contact_table
-from .rows import couple_contacts, forces_to_origin, propagate_contacts
+from .rows import FORCES, couple_contacts, propagate_contacts, to_origin
 from .system import solve_forces
 
 LAMBDA_C = field("lambda_c", ("constraints",), "Contact forces, in the axes of each contact [N, "
@@ -63,7 +63,7 @@ def constrain(r):
 def move_forces(r):
     """Move the forces of contacts in WORLD to the world's origin."""
     for forces in (LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C):
-        forces_to_origin(r, ly.offset(r, forces), 1)
+        to_origin(r, FORCES, ly.offset(r, forces), 1)
 
 
 @subroutine
@@ -90,22 +90,10 @@ def solve_contacts_projected(r):
     cf.accelerate_projected(r)
 
 
-@kernel
-def contact_dynamics_kernel(r):
-    solve_contacts(r)
-    move_forces(r)
-
-
-@kernel
-def projected_contact_dynamics_kernel(r):
-    solve_contacts_projected(r)
-    move_forces(r)
-
-
 _contact_dynamics = Algorithm(
-    "contact_dynamics", contact_dynamics_kernel, (Q, V, TAU_IN, F_EXT, ROWS),
+    "contact_dynamics", sequence(solve_contacts, move_forces), (Q, V, TAU_IN, F_EXT, ROWS),
     (DDQ, LAMBDA_C, SOLUTION), optional=(F_EXT,), also_writes=(LAMBDA_C_PROX, DIFF_LAMBDA_C),
-    options=(CONTACTS,), coupled=projected_contact_dynamics_kernel).caller()
+    options=(CONTACTS,), coupled=sequence(solve_contacts_projected, move_forces)).caller()
 
 
 def contact_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: ArrayLike,

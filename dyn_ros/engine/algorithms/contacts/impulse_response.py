@@ -13,7 +13,7 @@ from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.lanes import holds_lanes, store
 from ..constrained import products
-from .packed import axes_of, ncontacts, second_body
+from .packed import axes_of, body, ncontacts
 from .response import add_rows, coupling_inverse
 from .root_products import add_motions, add_reactions, minus_root_times, root_transposed_times
 from .rows import LOCAL
@@ -25,7 +25,7 @@ def still_columns(r):
     if ly.coupled(r):
         return 0
     for n in range(ncontacts(r)):
-        if second_body(r, n) > 0 or axes_of(r, n) != LOCAL:
+        if body(r, n, 1) > 0 or axes_of(r, n) != LOCAL:
             return 0
     return ly.ncolumns(r, 1)
 

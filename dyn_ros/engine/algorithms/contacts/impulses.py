@@ -10,7 +10,7 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel, subroutine
+from ...kernel.compiler import kernel, sequence, subroutine
 from ...kernel.fields import Q, V, field
 from ...kernel.lanes import load, store
 from ...kernel.types import Array, ArrayLike
@@ -19,26 +19,16 @@ from ..constrained import constraint_forces as cf
 from ..derivatives import rnea_columns as rc
 from ..derivatives import rnea_derivatives as rd
 from ..dynamics import aba
-from ..dynamics.crba import crba_kernel
-from ..dynamics.factor import factor, solve_outward
+from ..dynamics.cholesky import factor, solve_outward
+from ..dynamics.crba import crba_kernel, place_robot
 from ..dynamics.minverse import root_after_elimination, solve_for_root
-from ..kinematics.jacobians import J
+from ..kinematics.jacobians import J, load_column, store_column
 from ..kinematics.kinematics import OA_GF, OV
 from ..kinematics.root_axes import BODY_VELOCITY, body_velocity
-from . import rates, rows
+from . import packed, rates, rows
 from .contacts import Contact, ContactForces
-from .delassus import place_robot
 from .impulse_response import respond_to_configuration, respond_to_rows
-from .packed import (
-    CONTACTS,
-    ROWS,
-    SOLUTION,
-    contact_table,
-    ncontacts,
-    restitution,
-    row_start,
-    row_stop,
-)
+from .packed import CONTACTS, ROWS, SOLUTION, contact_table
 from .response import invert_coupling, matrix
 from .root_products import clear_linked
 from .system import solve_forces
@@ -67,12 +57,13 @@ PREVIOUS = field("_previous_impulse", ("constraints",))
 @kernel
 def set_impact(r):
     """Set the excess to (1 + e) J v, the change of velocity that the contacts lack."""
-    for n in range(ncontacts(r)):
+    restitution = packed.setting(r, packed.RESTITUTION)
+    for n in range(packed.ncontacts(r)):
         v = rows.contact_velocities(r, n)
-        m = al.motion_sub(v.first, v.second)
-        for k in range(row_start(r, n), row_stop(r, n)):
+        m, start = al.motion_sub(v.first, v.second), packed.row_start(r, n)
+        for k in range(start, packed.row_stop(r, n)):
             store(r.work, ly.offset(r, cf.EXCESS) + k,
-                  (1.0 + restitution(r)) * al.power(rows.row_force(r, n, k - row_start(r, n)), m))
+                  (1.0 + restitution) * al.power(rows.row_force(r, n, k - start), m))
 
 
 @kernel
@@ -127,15 +118,8 @@ def solve_impulses_projected(r):
 
 
 @kernel
-def impulse_kernel(r):
-    solve_impulses(r)
-    rows.forces_to_origin(r, ly.offset(r, IMPULSE_C), 1)
-
-
-@kernel
-def projected_impulse_kernel(r):
-    solve_impulses_projected(r)
-    rows.forces_to_origin(r, ly.offset(r, IMPULSE_C), 1)
+def move_impulses(r):
+    rows.to_origin(r, rows.FORCES, ly.offset(r, IMPULSE_C), 1)
 
 
 # --- its derivatives
@@ -143,6 +127,7 @@ def projected_impulse_kernel(r):
 @kernel
 def outward_impact(r):
     """psid of v_after + e v, psidd and forces of v_after - v as an acceleration at rest."""
+    restitution = packed.setting(r, packed.RESTITUTION)
     rc.set_relative(r)
     ly.clear(r.work, ly.offset(r, OA_GF), 6)
     for i in range(1, ly.njoints(r) + 1):
@@ -151,12 +136,12 @@ def outward_impact(r):
         oa = al.load_motion(r.work, ly.offset(r, OA_GF) + 6 * p)
         v, a = ov, oa
         for c in range(ly.ncolumns(r, i)):
-            S, k = rc.load_column(r, J, i, c), ly.idx_v(r, i) + c
+            S, k = load_column(r, J, i, c), ly.idx_v(r, i) + c
             before, after = load(r.work, ly.offset(r, V) + k), load(r.work,
                                                                     ly.offset(r, DQ_AFTER) + k)
-            rc.store_column(r, rc.PSID, i, c, al.motion_cross(ov, S))
-            rc.store_column(r, rc.PSIDD, i, c, al.motion_cross(oa, S))
-            v = al.motion_add(v, al.motion_scale(after + restitution(r) * before, S))
+            store_column(r, rc.PSID, i, c, al.motion_cross(ov, S))
+            store_column(r, rc.PSIDD, i, c, al.motion_cross(oa, S))
+            v = al.motion_add(v, al.motion_scale(after + restitution * before, S))
             a = al.motion_add(a, al.motion_scale(after - before, S))
         al.store_spatial(r.work, ly.offset(r, OV) + 6 * i, v)
         al.store_spatial(r.work, ly.offset(r, OA_GF) + 6 * i, a)
@@ -179,8 +164,8 @@ def solve_rates(r):
     invert_coupling(r)
     respond_to_configuration(r, matrix(r, rd.DTAU_DQ), matrix(r, rates.DVC_DQ),
                              matrix(r, DQ_AFTER_DQ), matrix(r, DIMPULSE_DQ))
-    respond_to_rows(r, 1.0 + restitution(r), matrix(r, rates.DAC_DA), matrix(r, DQ_AFTER_DV),
-                    matrix(r, DIMPULSE_DV))
+    respond_to_rows(r, 1.0 + packed.setting(r, packed.RESTITUTION), matrix(r, rates.DAC_DA),
+                    matrix(r, DQ_AFTER_DV), matrix(r, DIMPULSE_DV))
     for k in range(n):
         ly.increase(r.work, ly.offset(r, DQ_AFTER_DV) + k * (n + 1), 1.0)
 
@@ -194,24 +179,9 @@ def differentiate(r):
     solve_rates(r)
     rates.rates_to_origin(r, ly.offset(r, IMPULSE_C), ly.offset(r, DIMPULSE_DQ))
     for j in range(ly.nv(r)):
-        rows.forces_to_origin(r, ly.offset(r, DIMPULSE_DV) + j, ly.nv(r))
-    rows.forces_to_origin(r, ly.offset(r, IMPULSE_C), 1)
+        rows.to_origin(r, rows.FORCES, ly.offset(r, DIMPULSE_DV) + j, ly.nv(r))
+    move_impulses(r)
     clear_linked(r, ly.offset(r, rd.DTAU_DQ))
-
-
-@subroutine
-def impulse_derivatives_kernel(r):
-    solve_impulses(r)
-    root_after_elimination(r)
-    differentiate(r)
-
-
-@subroutine
-def projected_impulse_derivatives_kernel(r):
-    """The kernel for models whose mimic joints couple branches."""
-    solve_impulses_projected(r)
-    solve_for_root(r)
-    differentiate(r)
 
 
 class ImpulseDerivatives(NamedTuple):
@@ -231,13 +201,16 @@ class ImpulseDerivatives(NamedTuple):
 
 
 _impulses = Algorithm(
-    "impulse_dynamics", impulse_kernel, (Q, V, ROWS), (DQ_AFTER, IMPULSE_C, SOLUTION),
-    options=(CONTACTS,), coupled=projected_impulse_kernel).caller()
+    "impulse_dynamics", sequence(solve_impulses, move_impulses), (Q, V, ROWS),
+    (DQ_AFTER, IMPULSE_C, SOLUTION), options=(CONTACTS,),
+    coupled=sequence(solve_impulses_projected, move_impulses)).caller()
 _derivatives = Algorithm(
-    "impulse_dynamics_derivatives", impulse_derivatives_kernel, (Q, V, ROWS),
+    "impulse_dynamics_derivatives",
+    sequence(solve_impulses, root_after_elimination, differentiate), (Q, V, ROWS),
     (DQ_AFTER_DQ, DQ_AFTER_DV, DIMPULSE_DQ, DIMPULSE_DV), also_writes=(DQ_AFTER, IMPULSE_C),
-    options=(CONTACTS,), coupled=projected_impulse_derivatives_kernel).caller(
-        make=lambda results: ImpulseDerivatives(*results))
+    options=(CONTACTS,),
+    coupled=sequence(solve_impulses_projected, solve_for_root, differentiate)
+).caller(make=ImpulseDerivatives._make)
 
 
 def impulse_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike,

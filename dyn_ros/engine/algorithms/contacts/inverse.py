@@ -23,23 +23,13 @@ from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
 from ..constrained.constraint_forces import ELIMINATED
 from ..constrained.semidefinite import WIDTH, absolute, solve_scaled
+from ..dynamics.crba import place_robot
 from ..dynamics.rnea import TAU, newton_euler
 from ..kinematics.root_axes import from_parent
-from . import rows
+from . import packed, rows
 from .contacts import ITERATIONS, RANK, RESIDUAL, Contact, ContactForces
-from .delassus import place_robot
 from .dynamics import LAMBDA_C
-from .packed import (
-    CONTACTS,
-    ROWS,
-    SOLUTION,
-    contact_table,
-    first_body,
-    ncontacts,
-    row_start,
-    row_stop,
-    second_body,
-)
+from .packed import CONTACTS, ROWS, SOLUTION, contact_table
 from .system import TOLERANCE
 
 WEIGHTS = field("_weights", ("constraints",))           # of the squares of forces
@@ -122,12 +112,12 @@ def base_size(r, i, lever):
 def drop_balanced(r, b, N):
     """Clear rows of the base system that are rounding errors: the contacts are balanced."""
     size = la.lift(0.0, la.load(r.work, ly.offset(r, TAU)))
-    for n in range(ncontacts(r)):
-        for body in range(2):
-            i = first_body(r, n) if body == 0 else second_body(r, n)
+    for n in range(packed.ncontacts(r)):
+        for which in range(2):
+            i = packed.body(r, n, which)
             if i > 0:
-                for k in range(row_start(r, n), row_stop(r, n)):
-                    size = size + compliance(r, k) * base_size(r, i, rows.arm(r, n, body))
+                for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
+                    size = size + compliance(r, k) * base_size(r, i, rows.arm(r, n, which))
     for i in range(b):
         rows.drop_row(r, N, i, b, size)
 
@@ -162,7 +152,7 @@ def contact_inverse_dynamics_kernel(r):
     rank = carry_base(r)
     subtract_forces(r, ly.offset(r, TAU))
     report(r, rank, violation(r, ly.offset(r, TAU), nbase(r)))
-    rows.forces_to_origin(r, ly.offset(r, LAMBDA_C), 1)
+    rows.to_origin(r, rows.FORCES, ly.offset(r, LAMBDA_C), 1)
 
 
 # --- the forces that measured torques reveal
@@ -204,7 +194,7 @@ def contact_forces_kernel(r):
     rank = fit_forces(r)
     subtract_forces(r, ly.offset(r, REST))
     report(r, rank, violation(r, ly.offset(r, REST), ly.nv(r)))
-    rows.forces_to_origin(r, ly.offset(r, LAMBDA_C), 1)
+    rows.to_origin(r, rows.FORCES, ly.offset(r, LAMBDA_C), 1)
 
 
 _inverse = Algorithm(

@@ -7,7 +7,7 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel, subroutine
+from ...kernel.compiler import kernel, sequence, subroutine
 from ...kernel.fields import Q, V, field
 from ...kernel.lanes import lift, load, store
 from ...kernel.types import Array, ArrayLike
@@ -17,15 +17,14 @@ from ...model.model import Model
 from ..constrained import constraint_forces as cf
 from ..constrained.constraints import moving_index
 from ..constrained.products import multiply, rows_of
-from ..constrained.semidefinite import WIDTH, invert_semidefinite
+from ..constrained.semidefinite import WIDTH
 from ..dynamics.aba import LINK_ACCELERATION, eliminate_all, outward_velocities
+from ..dynamics.cholesky import factor
 from ..dynamics.crba import crba_kernel
-from ..dynamics.factor import factor
 from ..dynamics.minverse import MINV, inverse_after_elimination, inverse_after_factor
 from ..dynamics.rnea import NLE, G, generalized_gravity_kernel, nonlinear_effects_kernel
 from . import contacts, delassus, packed, rows
 from .response import RESPONSE
-from .system import TOLERANCE
 
 OSIM = field("osim", ("constraints", "constraints"), "Operational-space inertia of one frame [kg, "
                                                      "kg m, kg m2].")
@@ -44,31 +43,11 @@ P = field("operational_gravity", ("constraints",),
 # --- Lambda
 
 @kernel
-def invert_padded(r):
-    invert_semidefinite(r, ly.nconstraints(r), ly.offset(r, cf.COUPLING), 0.0, TOLERANCE,
-                        ly.offset(r, delassus.PADDED))
-    delassus.compact(r, delassus.PADDED, OSIM)
-
-
-@kernel
 def invert_coupling(r):
     rows.couple_contacts(r)
     delassus.damp(r)
-    invert_padded(r)
-
-
-@kernel
-def inertia_kernel(r):
-    delassus.eliminate_contacts(r)
-    invert_coupling(r)
-    delassus.inertia_to_origin(r, ly.offset(r, OSIM))
-
-
-@kernel
-def projected_inertia_kernel(r):
-    delassus.eliminate_contacts_projected(r)
-    invert_coupling(r)
-    delassus.inertia_to_origin(r, ly.offset(r, OSIM))
+    delassus.invert_padded(r, OSIM)
+    delassus.matrix_to_origin(r, rows.FORCES, ly.offset(r, OSIM))
 
 
 # --- the Jacobian and its inverse
@@ -97,7 +76,7 @@ def invert_jacobian(r):
     multiply(r, Y, 1.0, rows_of(ly.offset(r, MINV), n), columns, n, n, m)
     multiply(r, rows_of(ly.offset(r, cf.COUPLING), WIDTH), 1.0, columns, Y, m, n, m)
     delassus.damp(r)
-    invert_padded(r)
+    delassus.invert_padded(r, OSIM)
     for j in range(n):
         multiply(r, rows_of(ly.offset(r, JBAR) + m * j, m), 1.0, rows_of(Y.start + m * j, 1),
                  lambda_, 1, m, m)
@@ -135,25 +114,27 @@ def seen_from_frame(r):
         store(r.work, ly.offset(r, P) + k, p)
 
 
-@subroutine
-def invert(r):
+@kernel
+def invert_mass(r):
     ly.zero_unless_input(r, V)
     outward_velocities(r)
     eliminate_all(r)
     inverse_after_elimination(r)
-    set_frame(r)
-    invert_jacobian(r)
-    project(r)
 
 
-@subroutine
-def invert_projected(r):
+@kernel
+def invert_mass_projected(r):
     """The same with the factor of M, if mimic joints couple branches."""
     ly.zero_unless_input(r, V)
     crba_kernel(r)
     factor(r)
     inverse_after_factor(r)
     outward_velocities(r)
+
+
+@subroutine
+def invert(r):
+    """Lambda, the inverse of J and the projector, after the inverse of M."""
     set_frame(r)
     invert_jacobian(r)
     project(r)
@@ -162,21 +143,9 @@ def invert_projected(r):
 @kernel
 def move_results(r):
     """Move the results for a frame in WORLD to the world's origin."""
-    delassus.inertia_to_origin(r, ly.offset(r, OSIM))
+    delassus.matrix_to_origin(r, rows.FORCES, ly.offset(r, OSIM))
     for j in range(ly.nv(r)):
-        rows.forces_to_origin(r, ly.offset(r, JBAR) + ly.nconstraints(r) * j, 1)
-
-
-@kernel
-def inverse_kernel(r):
-    invert(r)
-    move_results(r)
-
-
-@kernel
-def projected_inverse_kernel(r):
-    invert_projected(r)
-    move_results(r)
+        rows.to_origin(r, rows.FORCES, ly.offset(r, JBAR) + ly.nconstraints(r) * j, 1)
 
 
 @kernel
@@ -185,33 +154,26 @@ def bias_forces(r):
     generalized_gravity_kernel(r)
     seen_from_frame(r)
     move_results(r)
-    rows.forces_to_origin(r, ly.offset(r, MU), 1)
-    rows.forces_to_origin(r, ly.offset(r, P), 1)
+    rows.to_origin(r, rows.FORCES, ly.offset(r, MU), 1)
+    rows.to_origin(r, rows.FORCES, ly.offset(r, P), 1)
 
 
-@kernel
-def bias_kernel(r):
-    invert(r)
-    bias_forces(r)
-
-
-@kernel
-def projected_bias_kernel(r):
-    invert_projected(r)
-    bias_forces(r)
-
-
-_inertia = Algorithm("operational_space_inertia", inertia_kernel, (Q, packed.ROWS), (OSIM,),
-                     options=(packed.CONTACTS,), coupled=projected_inertia_kernel).caller()
-_inverse = Algorithm("dynamically_consistent_inverse", inverse_kernel, (Q, packed.ROWS), (JBAR,),
+_inertia = Algorithm(
+    "operational_space_inertia", sequence(delassus.eliminate_contacts, invert_coupling),
+    (Q, packed.ROWS), (OSIM,), options=(packed.CONTACTS,),
+    coupled=sequence(delassus.eliminate_contacts_projected, invert_coupling)).caller()
+_inverses = (sequence(invert_mass, invert, move_results),
+             sequence(invert_mass_projected, invert, move_results))
+_inverse = Algorithm("dynamically_consistent_inverse", _inverses[0], (Q, packed.ROWS), (JBAR,),
                      also_writes=(OSIM,), options=(packed.CONTACTS,),
-                     coupled=projected_inverse_kernel).caller()
-_projector = Algorithm("null_space_projector", inverse_kernel, (Q, packed.ROWS), (PROJECTOR,),
+                     coupled=_inverses[1]).caller()
+_projector = Algorithm("null_space_projector", _inverses[0], (Q, packed.ROWS), (PROJECTOR,),
                        also_writes=(OSIM, JBAR), options=(packed.CONTACTS,),
-                       coupled=projected_inverse_kernel).caller()
-_bias = Algorithm("operational_space_bias", bias_kernel, (Q, V, packed.ROWS), (MU, P),
-                  also_writes=(OSIM, JBAR), options=(packed.CONTACTS,),
-                  coupled=projected_bias_kernel).caller()
+                       coupled=_inverses[1]).caller()
+_bias = Algorithm("operational_space_bias", sequence(invert_mass, invert, bias_forces),
+                  (Q, V, packed.ROWS), (MU, P), also_writes=(OSIM, JBAR),
+                  options=(packed.CONTACTS,),
+                  coupled=sequence(invert_mass_projected, invert, bias_forces)).caller()
 
 
 def _table(model: Model, data: Data, frame: str | int, reference_frame: ReferenceFrame | int,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...call.data import Data
-from ...kernel.algebra import SE3 as Placement
+from ...kernel.algebra import SE3, load3, load9
 from ...kernel.compiler import kernel
 from ...kernel.fields import MAX_CONSTRAINTS, declare_option, field
 from ...kernel.lanes import floats_at, integers_at, load
@@ -32,9 +32,8 @@ SOLUTION = field("_solution", (3,))                 # of the contact forces, see
 
 DAMPING, WANTED_RESIDUAL, MOST_ITERATIONS, RESTITUTION, NCONTACTS = range(5)
 CONTACT = 5                                         # the first contact
-JOINT, OTHER, START, STOP, REFERENCE, AT_ORIGIN, KP, KD, PLACEMENT, OTHER_PLACEMENT = (
-    0, 1, 2, 3, 4, 5, 6, 7, 8, 20)
-CONTACT_SIZE = 32
+JOINT, START, STOP, REFERENCE, AT_ORIGIN, KP, KD, PLACEMENT = 0, 2, 3, 4, 5, 6, 7, 8
+CONTACT_SIZE = 32                                   # of c1, then of c2: JOINT and PLACEMENT
 MAX_CONTACTS = MAX_CONSTRAINTS // 3
 _KEPT = 64                                          # tables that a Data keeps
 _MOST_ITERATIONS = 1_000_000
@@ -171,7 +170,7 @@ def _write_contact(model, contact, start, numbers, floats):
         raise ValueError(f"contacts: the frames {contact.frame!r} and {contact.other!r} of contact "
                          f"{name!r} belong to the same body, which the joint "
                          f"{model.joint_names[frame.parent]!r} moves; choose frames of two bodies")
-    numbers[JOINT], numbers[OTHER] = frame.parent + 1, other_joint + 1
+    numbers[JOINT:JOINT + 2] = frame.parent + 1, other_joint + 1
     numbers[START], numbers[STOP] = start, start + contact.dimension
     numbers[REFERENCE] = contact.reference_frame
     if contact.reference_frame == ReferenceFrame.WORLD:
@@ -179,7 +178,7 @@ def _write_contact(model, contact, start, numbers, floats):
         numbers[AT_ORIGIN] = contact.dimension == 6
     floats[KP], floats[KD] = contact.kp, contact.kd
     for place, X in ((PLACEMENT, frame.placement @ contact.placement.as_homogeneous()),
-                     (OTHER_PLACEMENT, other_place @ contact.other_placement.as_homogeneous())):
+                     (PLACEMENT + 12, other_place @ contact.other_placement.as_homogeneous())):
         floats[place:place + 9], floats[place + 9:place + 12] = X[:3, :3].ravel(), X[:3, 3]
     return name
 
@@ -202,50 +201,36 @@ def _moving_frames(model):
 # --- the table in kernels
 
 @kernel
+def integer(r, k):
+    """An integer of the table, such as ``MOST_ITERATIONS``."""
+    return load(integers_at(option(r, CONTACTS)), k)
+
+
+@kernel
 def ncontacts(r):
-    return load(integers_at(option(r, CONTACTS)), NCONTACTS)
+    return integer(r, NCONTACTS)
+
+
+@kernel
+def setting(r, k):
+    """A float of the table, such as ``RESTITUTION``."""
+    return load(floats_at(option(r, CONTACTS)), k)
 
 
 @kernel
 def damping(r):
-    return load(floats_at(option(r, CONTACTS)), DAMPING)
-
-
-@kernel
-def wanted_residual(r):
-    return load(floats_at(option(r, CONTACTS)), WANTED_RESIDUAL)
-
-
-@kernel
-def restitution(r):
-    return load(floats_at(option(r, CONTACTS)), RESTITUTION)
-
-
-@kernel
-def most_iterations(r):
-    return load(integers_at(option(r, CONTACTS)), MOST_ITERATIONS)
+    return setting(r, DAMPING)
 
 
 @kernel
 def _integer(r, n, k):
-    return load(integers_at(option(r, CONTACTS)), CONTACT + CONTACT_SIZE * n + k)
+    return integer(r, CONTACT + CONTACT_SIZE * n + k)
 
 
 @kernel
-def _number(r, n, k):
-    return load(floats_at(option(r, CONTACTS)), CONTACT + CONTACT_SIZE * n + k)
-
-
-@kernel
-def first_body(r, n):
-    """The joint that moves c1 of contact n, or 0."""
-    return _integer(r, n, JOINT)
-
-
-@kernel
-def second_body(r, n):
-    """The joint that moves c2, or 0."""
-    return _integer(r, n, OTHER)
+def body(r, n, which):
+    """The joint that moves frame c1 (0) or c2 (1) of contact n, or 0."""
+    return _integer(r, n, JOINT + which)
 
 
 @kernel
@@ -288,25 +273,12 @@ def any_at_origin(r):
 @kernel
 def gains(r, n):
     """kp and kd."""
-    return _number(r, n, KP), _number(r, n, KD)
+    return (setting(r, CONTACT + CONTACT_SIZE * n + KP),
+            setting(r, CONTACT + CONTACT_SIZE * n + KD))
 
 
 @kernel
-def _load_placement(r, n, k):
-    a, k = floats_at(option(r, CONTACTS)), CONTACT + CONTACT_SIZE * n + k
-    return Placement((load(a, k), load(a, k + 1), load(a, k + 2),
-                      load(a, k + 3), load(a, k + 4), load(a, k + 5),
-                      load(a, k + 6), load(a, k + 7), load(a, k + 8)),
-                     (load(a, k + 9), load(a, k + 10), load(a, k + 11)))
-
-
-@kernel
-def first_placement(r, n):
-    """c1 in the frame of its joint."""
-    return _load_placement(r, n, PLACEMENT)
-
-
-@kernel
-def second_placement(r, n):
-    """c2 in the frame of its joint, or in the world."""
-    return _load_placement(r, n, OTHER_PLACEMENT)
+def placement(r, n, which):
+    """Frame c1 (0) or c2 (1) of contact n in the frame of its joint, or in the world."""
+    a, k = floats_at(option(r, CONTACTS)), CONTACT + CONTACT_SIZE * n + PLACEMENT + 12 * which
+    return SE3(load9(a, k), load3(a, k + 9))

@@ -17,7 +17,8 @@ from ...kernel.fields import field
 from ...kernel.lanes import holds_lanes, load
 from ...kernel.logarithm import log6_rate
 from ..derivatives import rnea_columns as rc
-from ..kinematics.jacobians import J
+from ..dynamics.rnea import add_force
+from ..kinematics.jacobians import J, load_column
 from ..kinematics.kinematics import OA_GF, OV
 from ..kinematics.root_axes import position
 from . import packed, rows
@@ -46,9 +47,7 @@ Point = namedtuple("Point", "position axes twice_v turned_v turned_a")
 @kernel
 def body_of(r, n, which):
     """Body 0 or 1 of contact n, with its acceleration without gravity."""
-    i, sign = packed.first_body(r, n), 1.0
-    if which == 1:
-        i, sign = packed.second_body(r, n), -1.0
+    i, sign = packed.body(r, n, which), 1.0 if which == 0 else -1.0
     p = al.add(position(r, i), rows.arm(r, n, which))
     a = al.load_motion(r.work, ly.offset(r, OA_GF) + 6 * i)
     a = al.Motion(al.add(a.linear, al.constant3(r.floats, ly.GRAVITY)), a.angular)
@@ -60,15 +59,15 @@ def body_of(r, n, which):
 def column_of(r, body, i, c):
     """How column c of joint i moves a body, in fixed axes."""
     p = body.point
-    u = al.motion_moved(p, rc.load_column(r, J, i, c))
-    psid = al.motion_moved(p, rc.load_column(r, rc.PSID, i, c))
-    psidd = al.motion_moved(p, rc.load_column(r, rc.PSIDD, i, c))
+    u = al.motion_moved(p, load_column(r, J, i, c))
+    psid = al.motion_moved(p, load_column(r, rc.PSID, i, c))
+    psidd = al.motion_moved(p, load_column(r, rc.PSIDD, i, c))
     g = al.constant3(r.floats, ly.GRAVITY)
     turned = al.Motion(al.add(psidd.linear, al.cross(g, u.angular)), psidd.angular)
     da = al.motion_add(turned, al.motion_cross(psid, body.v))
     return Column(u, al.motion_add(psid, al.motion_cross(u, body.v)),
                   al.motion_add(da, al.motion_cross(u, body.a)),
-                  al.motion_add(al.motion_moved(p, rc.load_column(r, rc.DADV, i, c)),
+                  al.motion_add(al.motion_moved(p, load_column(r, rc.DADV, i, c)),
                                 al.motion_cross(u, body.v)))
 
 
@@ -192,13 +191,13 @@ def add_point_column(r, n, point, which, i, c, accelerated):
     of the body by (dAdq + 2 psid.angular x v).linear.
     """
     p, (kp, _) = point.position, packed.gains(r, n)
-    S, psid = rc.load_column(r, J, i, c), rc.load_column(r, rc.PSID, i, c)
+    S, psid = load_column(r, J, i, c), load_column(r, rc.PSID, i, c)
     w, u = S.angular, al.motion_moved(p, S).linear
     dv = al.add(al.motion_moved(p, psid).linear, al.cross(w, point.turned_v))
     da = al.add(al.cross(psid.angular, point.twice_v), al.cross(w, point.turned_a))
-    da = al.add(da, al.motion_moved(p, rc.load_column(r, rc.PSIDD, i, c)).linear)
+    da = al.add(da, al.motion_moved(p, load_column(r, rc.PSIDD, i, c)).linear)
     da_dv = al.add(al.cross(w, point.twice_v),
-                   al.motion_moved(p, rc.load_column(r, rc.DADV, i, c)).linear)
+                   al.motion_moved(p, load_column(r, rc.DADV, i, c)).linear)
     error = al.scale(kp, u)
     if accelerated and kp > 0.0 and which == 0 and packed.axes_of(r, n) == rows.LOCAL:
         gap = al.load3(r.work, ly.offset(r, rows.ERRORS) + 6 * n)
@@ -280,14 +279,14 @@ def add_force_rates(r, n, bodies, which, f, target, step):
     i = body.joint
     while i > 0:
         for c in range(ly.ncolumns(r, i)):
-            u = al.motion_moved(body.point, rc.load_column(r, J, i, c))
+            u = al.motion_moved(body.point, load_column(r, J, i, c))
             for of in range(2):
                 other = bodies[0] if of == 0 else bodies[1]
                 df = force_rate(r, n, which, of, u, f)
                 j = other.joint
                 while j > 0:
                     for d in range(ly.ncolumns(r, j)):
-                        S = al.motion_moved(other.point, rc.load_column(r, J, j, d))
+                        S = al.motion_moved(other.point, load_column(r, J, j, d))
                         ly.increase(r.work, target + step * (ly.idx_v(r, j) + d) + ly.idx_v(r, i)
                                     + c, -al.power(df, S))
                     j = ly.parent(r, j)
@@ -298,7 +297,7 @@ def add_force_rates(r, n, bodies, which, f, target, step):
 def differentiate_forces(r, forces, target, step):
     """Subtract the derivative of J' lambda from a matrix, less that of forces fixed to bodies."""
     for n in range(packed.ncontacts(r)):
-        if packed.second_body(r, n) > 0 or packed.axes_of(r, n) != rows.LOCAL:
+        if packed.body(r, n, 1) > 0 or packed.axes_of(r, n) != rows.LOCAL:
             bodies, f = rows.Pair(body_of(r, n, 0), body_of(r, n, 1)), contact_force(r, n, forces)
             add_force_rates(r, n, bodies, 0, f, target, step)
             add_force_rates(r, n, bodies, 1, f, target, step)
@@ -307,13 +306,13 @@ def differentiate_forces(r, forces, target, step):
 @kernel
 def move_force_rates(r, n, forces, target):
     """Add u.linear x f to the derivative of the moment of contact n about the world's origin."""
-    k, i = forces + packed.row_start(r, n), packed.first_body(r, n)
+    k, i = forces + packed.row_start(r, n), packed.body(r, n, 0)
     f = (load(r.work, k), load(r.work, k + 1), load(r.work, k + 2))
     p, row = al.add(position(r, i),
                     rows.arm(r, n, 0)), target + ly.nv(r) * (packed.row_start(r, n) + 3)
     while i > 0:
         for c in range(ly.ncolumns(r, i)):
-            m = al.cross(al.motion_moved(p, rc.load_column(r, J, i, c)).linear, f)
+            m = al.cross(al.motion_moved(p, load_column(r, J, i, c)).linear, f)
             for x in range(3):
                 ly.increase(r.work, row + ly.nv(r) * x + ly.idx_v(r, i) + c, m[x])
         i = ly.parent(r, i)
@@ -321,9 +320,9 @@ def move_force_rates(r, n, forces, target):
 
 @kernel
 def rates_to_origin(r, forces, d_dq):
-    """Move derivatives of forces with respect to q to the origin, as ``forces_to_origin``."""
+    """Move derivatives of forces with respect to q to the origin, as ``to_origin``."""
     for j in range(ly.nv(r)):
-        rows.forces_to_origin(r, d_dq + j, ly.nv(r))
+        rows.to_origin(r, rows.FORCES, d_dq + j, ly.nv(r))
     for n in range(packed.ncontacts(r)):
         if packed.is_at_origin(r, n):
             move_force_rates(r, n, forces, d_dq)
@@ -332,12 +331,11 @@ def rates_to_origin(r, forces, d_dq):
 @kernel
 def add_contact_force(r, n, which, f, target):
     """Subtract the force of contact n from those that a joint transmits to a body."""
-    i = packed.first_body(r, n) if which == 0 else packed.second_body(r, n)
+    i = packed.body(r, n, which)
     if i > 0:
         p = al.add(position(r, i), rows.arm(r, n, which))
-        k = target + 6 * i
-        f = al.force_moved(p, al.force_scale(-1.0 if which == 0 else 1.0, f))
-        al.store_spatial(r.work, k, al.force_add(al.load_force(r.work, k), f))
+        add_force(r, target + 6 * i,
+                  al.force_moved(p, al.force_scale(-1.0 if which == 0 else 1.0, f)))
 
 
 @kernel

@@ -20,7 +20,8 @@ from ..constrained import products
 from ..constrained.semidefinite import WIDTH, invert_factored
 from ..dynamics.minverse import MINV, ROOT
 from .packed import damping, ncontacts, row_start, row_stop
-from .root_products import are_linked, branches, moved_contacts
+from .root_products import are_linked, first_in_branch, moved_contacts
+from .rows import branches
 from .system import TOLERANCE, damping_above_rounding
 
 RESPONSE = field("_response", ("constraints", "nv"))        # Y'
@@ -42,14 +43,6 @@ def coupling_inverse(r):
 
 
 @kernel
-def first_above(r, j, c):
-    """The first velocity from j to the root that moves velocity c or c + 1."""
-    while j >= 0 and (j > c + 1 or ly.velocity_end(r, j) <= c):
-        j = ly.velocity_parent(r, j)
-    return j
-
-
-@kernel
 def response_of(r, n):
     """The rows of J M^-1 = (V J')' V that belong to contact n; a batch leaves out zeros of V."""
     columns, some, (first, second) = ly.nv(r), la.simd_width(r.work), branches(r, n)
@@ -57,7 +50,8 @@ def response_of(r, n):
         X = products.rows_of(ly.offset(r, cf.SCALED) + k, WIDTH)
         for c in range(0, columns, 2 * some):
             if la.holds_lanes(r.work):
-                i, j = first_above(r, first, c), first_above(r, second, c)
+                i = first_in_branch(r, first, c, c + 2)
+                j = first_in_branch(r, second, c, c + 2)
             else:
                 i, j = first, second
             x, y = cf.product_along(r, X, products.rows_of(ly.offset(r, ROOT) + c, ly.padded(r)),

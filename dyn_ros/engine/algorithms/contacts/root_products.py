@@ -14,23 +14,16 @@ from ..constrained.products import rows_of
 from ..constrained.semidefinite import WIDTH
 from ..dynamics.minverse import ROOT
 from . import packed
+from .rows import branches
 
 # --- what is linked
-
-@kernel
-def branches(r, n):
-    """The velocities from which the paths from the bodies of contact n to the root start, or -1."""
-    first, second = packed.first_body(r, n), packed.second_body(r, n)
-    return (cf.last_velocity(r, first) if first > 0 else -1,
-            cf.last_velocity(r, second) if second > 0 else -1)
-
 
 @kernel
 def are_linked(r):
     """Whether a contact connects two links, whose branches then have nonzero dtau."""
     found = False
     for n in range(packed.ncontacts(r)):
-        found = found or (packed.first_body(r, n) > 0 and packed.second_body(r, n) > 0)
+        found = found or (packed.body(r, n, 0) > 0 and packed.body(r, n, 1) > 0)
     return found
 
 

@@ -32,6 +32,7 @@ DOUBTFUL = 1e-12
 """A smaller diagonal entry of J M^-1 J', relative to the trace of D^-1, may be a rounding error."""
 ROUNDING = 1e-24
 """The square of a rounding error of J, relative to its entries without cancellation."""
+FORCES, MOTIONS = 3, 0                                  # the first row that a shift changes
 
 Pair = namedtuple("Pair", "first second")               # of motions, one for each body
 
@@ -51,9 +52,10 @@ def relative_position(r, i, j):
 
 
 @kernel
-def placed(r, i, X):
-    """A frame at X in the frame of joint i: its rotation, and its origin from that of the joint."""
-    R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
+def placed(r, n, which):
+    """Frame c1 or c2 of contact n: its rotation, and its origin from that of its joint."""
+    X = packed.placement(r, n, which)
+    R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * packed.body(r, n, which))
     return al.SE3(al.product(R, X.rotation), al.rotate(R, X.translation))
 
 
@@ -62,7 +64,7 @@ def store_arms(r, n, t1, t2):
     """Store where the unit forces of contact n act, with c1 and c2 at t1 and t2 of the joints."""
     arms = ly.offset(r, ARMS) + 6 * n
     if not packed.is_point(r, n):
-        t2 = al.add(t1, relative_position(r, packed.second_body(r, n), packed.first_body(r, n)))
+        t2 = al.add(t1, relative_position(r, packed.body(r, n, 1), packed.body(r, n, 0)))
     al.store3(r.work, arms, t1)
     al.store3(r.work, arms + 3, t2)
 
@@ -70,9 +72,7 @@ def store_arms(r, n, t1, t2):
 @kernel
 def set_contact(r, n):
     """Store axes and arms of contact n."""
-    i, j = packed.first_body(r, n), packed.second_body(r, n)
-    X1, X2 = placed(r, i, packed.first_placement(r, n)), placed(r, j,
-                                                                  packed.second_placement(r, n))
+    X1, X2 = placed(r, n, 0), placed(r, n, 1)
     axes = X1.rotation
     if packed.axes_of(r, n) != LOCAL:
         axes = al.lift9((1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), axes[0])
@@ -80,17 +80,15 @@ def set_contact(r, n):
     store_arms(r, n, X1.translation, X2.translation)
     if packed.is_at_origin(r, n):
         al.store3(r.work, ly.offset(r, POINTS) + 3 * n,
-                  al.add(relative_position(r, 0, i), X1.translation))
+                  al.add(relative_position(r, 0, packed.body(r, n, 0)), X1.translation))
 
 
 @kernel
 def store_poses(r, n):
     """Store the rotations of c1 and c2 of contact n, and the way from c1 to c2."""
-    i, j, poses = packed.first_body(r, n), packed.second_body(r, n), ly.offset(r,
-                                                                                   POSES) + 21 * n
-    X1, X2 = placed(r, i, packed.first_placement(r, n)), placed(r, j,
-                                                                  packed.second_placement(r, n))
-    gap = al.add(relative_position(r, i, j), al.sub(X2.translation, X1.translation))
+    X1, X2, poses = placed(r, n, 0), placed(r, n, 1), ly.offset(r, POSES) + 21 * n
+    gap = al.add(relative_position(r, packed.body(r, n, 0), packed.body(r, n, 1)),
+                 al.sub(X2.translation, X1.translation))
     al.store9(r.work, poses, X1.rotation)
     al.store9(r.work, poses + 9, X2.rotation)
     al.store3(r.work, poses + 18, gap)
@@ -128,8 +126,8 @@ def contact_velocities(r, n):
     """Velocities of both bodies of contact n, where the unit forces act."""
     v_ = ly.offset(r, ra.BODY_VELOCITY)
     return Pair(
-        al.motion_moved(arm(r, n, 0), al.load_motion(r.work, v_ + 6 * packed.first_body(r, n))),
-        al.motion_moved(arm(r, n, 1), al.load_motion(r.work, v_ + 6 * packed.second_body(r, n))))
+        al.motion_moved(arm(r, n, 0), al.load_motion(r.work, v_ + 6 * packed.body(r, n, 0))),
+        al.motion_moved(arm(r, n, 1), al.load_motion(r.work, v_ + 6 * packed.body(r, n, 1))))
 
 
 @kernel
@@ -179,9 +177,9 @@ def set_excess(r, n):
     v = contact_velocities(r, n)
     a = al.motion_sub(stabilization(r, n, v), drift(r, n, v))
     root = al.load_motion(r.work, ly.offset(r, LINK_ACCELERATION))
-    if packed.second_body(r, n) == 0:
+    if packed.body(r, n, 1) == 0:
         a = al.motion_add(a, root)
-    if packed.first_body(r, n) == 0:
+    if packed.body(r, n, 0) == 0:
         a = al.motion_sub(a, root)
     for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
         la.store(r.work, ly.offset(r, cf.EXCESS) + k,
@@ -204,9 +202,9 @@ def common_joint(r, i, j):
 @kernel
 def trunk(r):
     """The last joint that moves all bodies in contact, or 0."""
-    found = max(packed.first_body(r, 0), packed.second_body(r, 0))
+    found = max(packed.body(r, 0, 0), packed.body(r, 0, 1))
     for n in range(packed.ncontacts(r)):
-        for i in (packed.first_body(r, n), packed.second_body(r, n)):
+        for i in (packed.body(r, n, 0), packed.body(r, n, 1)):
             if i > 0:
                 found = common_joint(r, found, i)
     return found
@@ -215,21 +213,19 @@ def trunk(r):
 @kernel
 def propagate_bodies(r, n, end, eliminating, moving):
     """Propagate the unit forces of contact n from both bodies to a joint."""
-    i, j, start, stop = packed.first_body(
-        r, n), packed.second_body(r, n), packed.row_start(r, n), packed.row_stop(r, n)
-    if i > 0:
-        place_unit_forces(r, n, 0, 1.0)
-        cf.propagate(r, ly.offset(r, cf.UNIT_FORCES), i, end, start, stop, eliminating, moving)
-    if j > 0:
-        place_unit_forces(r, n, 1, -1.0)
-        cf.propagate(r, ly.offset(r, cf.UNIT_FORCES), j, end, start, stop, eliminating, moving)
+    for which in range(2):
+        if packed.body(r, n, which) > 0:
+            place_unit_forces(r, n, which, 1.0 if which == 0 else -1.0)
+            cf.propagate(r, ly.offset(r, cf.UNIT_FORCES), packed.body(r, n, which), end,
+                         packed.row_start(r, n), packed.row_stop(r, n), eliminating, moving)
 
 
 @kernel
 def propagate_contact(r, n, moving):
     """J' of contact n. In J, unit forces of dimension 6 cancel from a common joint on."""
-    end = 0 if packed.is_point(r, n) else common_joint(r, packed.first_body(r, n),
-                                                         packed.second_body(r, n))
+    end = 0
+    if not packed.is_point(r, n):
+        end = common_joint(r, packed.body(r, n, 0), packed.body(r, n, 1))
     propagate_bodies(r, n, end, False, moving)
 
 
@@ -252,29 +248,21 @@ def propagate_contacts(r, eliminating, moving):
 
 
 @kernel
-def forces_to_origin(r, forces, step):
-    """Move the forces of contacts in WORLD to the world's origin; row k is k steps on."""
+def to_origin(r, moved, x, step):
+    """Move numbers of contacts in WORLD, ``FORCES`` or ``MOTIONS``, to the world's origin.
+
+    Row k is k steps after the offset x. A force then has another moment, a motion another linear
+    part.
+    """
     for n in range(packed.ncontacts(r)):
         if packed.is_at_origin(r, n):
-            k = forces + step * packed.row_start(r, n)
+            k = x + step * packed.row_start(r, n)
+            fixed, changed = k + step * (3 - moved), k + step * moved
             m = al.cross(al.load3(r.work, ly.offset(r, POINTS) + 3 * n),
-                         (la.load(r.work, k), la.load(r.work, k + step),
-                          la.load(r.work, k + 2 * step)))
+                         (la.load(r.work, fixed), la.load(r.work, fixed + step),
+                          la.load(r.work, fixed + 2 * step)))
             for c in range(3):
-                ly.increase(r.work, k + step * (3 + c), m[c])
-
-
-@kernel
-def motions_to_origin(r, motions, step):
-    """Move the rows of contacts in WORLD to the world's origin; row k is k steps on."""
-    for n in range(packed.ncontacts(r)):
-        if packed.is_at_origin(r, n):
-            k = motions + step * packed.row_start(r, n)
-            m = al.cross(al.load3(r.work, ly.offset(r, POINTS) + 3 * n),
-                         (la.load(r.work, k + 3 * step), la.load(r.work, k + 4 * step),
-                          la.load(r.work, k + 5 * step)))
-            for c in range(3):
-                ly.increase(r.work, k + step * c, m[c])
+                ly.increase(r.work, changed + step * c, m[c])
 
 
 @kernel
@@ -305,8 +293,8 @@ def drop_row(r, A, k, count, size):
 @kernel
 def drop_rounding(r, n, C, weights):
     """Clear rows of contact n in C = J W J' that are rounding errors: no velocity moves them."""
-    size = (row_size(r, packed.first_body(r, n), arm(r, n, 0), weights)
-            + row_size(r, packed.second_body(r, n), arm(r, n, 1), weights))
+    size = (row_size(r, packed.body(r, n, 0), arm(r, n, 0), weights)
+            + row_size(r, packed.body(r, n, 1), arm(r, n, 1), weights))
     for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
         drop_row(r, C, k, ly.nconstraints(r), size)
 
@@ -332,12 +320,18 @@ def drop_all_rounding(r, C, weights):
 
 
 @kernel
+def branches(r, n):
+    """The velocities from which the paths from the bodies of contact n to the root start, or -1."""
+    first, second = packed.body(r, n, 0), packed.body(r, n, 1)
+    return (cf.last_velocity(r, first) if first > 0 else -1,
+            cf.last_velocity(r, second) if second > 0 else -1)
+
+
+@kernel
 def couple_contacts(r):
     """J M^-1 J' from U^-1 J'."""
     cf.scale_eliminated(r)
     for n in range(packed.ncontacts(r)):
-        i, j = packed.first_body(r, n), packed.second_body(r, n)
-        first = cf.last_velocity(r, i) if i > 0 else -1
-        second = cf.last_velocity(r, j) if j > 0 else -1
+        first, second = branches(r, n)
         cf.couple(r, packed.row_start(r, n), packed.row_stop(r, n), first, second)
     drop_all_rounding(r, ly.offset(r, cf.COUPLING), ly.offset(r, DINV))

@@ -69,7 +69,8 @@ def iterate(r, forces, previous, n):
     for k in range(m):
         la.store(r.work, step + k, la.load(r.work, step + k) + mu * la.load(r.work, forces + k))
     semidefinite.solve_factored(r, m, step)
-    residual, wanted = la.load(r.work, solution + contacts.RESIDUAL), packed.wanted_residual(r)
+    residual = la.load(r.work, solution + contacts.RESIDUAL)
+    wanted = packed.setting(r, packed.WANTED_RESIDUAL)
     for k in range(m):
         old, new, older = (la.load(r.work, forces + k), la.load(r.work, step + k),
                            la.load(r.work, previous + k))
@@ -84,7 +85,7 @@ def iterate(r, forces, previous, n):
 @kernel
 def solve_damped(r, forces, previous):
     """Damped forces; further iterations approach those without damping."""
-    solution = offset(r, packed.SOLUTION)
+    solution, wanted = offset(r, packed.SOLUTION), packed.setting(r, packed.WANTED_RESIDUAL)
     la.store(r.work, solution + contacts.RANK,
              semidefinite.rank_of(r, nconstraints(r), offset(r, COUPLING), TOLERANCE))
     semidefinite.factor_semidefinite(r, nconstraints(r), offset(r, COUPLING),
@@ -93,10 +94,10 @@ def solve_damped(r, forces, previous):
         la.store(r.work, forces + k, 0.0)
         la.store(r.work, previous + k, 0.0)
     la.store(r.work, solution + contacts.ITERATIONS, 0.0)
-    la.store(r.work, solution + contacts.RESIDUAL, packed.wanted_residual(r) + 1.0)
-    for n in range(packed.most_iterations(r)):
+    la.store(r.work, solution + contacts.RESIDUAL, wanted + 1.0)
+    for n in range(packed.integer(r, packed.MOST_ITERATIONS)):
         iterate(r, forces, previous, n)
-        if la.all_above(packed.wanted_residual(r), la.load(r.work, solution + contacts.RESIDUAL)):
+        if la.all_above(wanted, la.load(r.work, solution + contacts.RESIDUAL)):
             return
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel, subroutine
+from ...kernel.compiler import kernel, sequence, subroutine
 from ...kernel.fields import F_EXT, TAU_IN, A, Q, V, field
 from ...kernel.lanes import load, load_simd, simd_width, store
 from ...kernel.types import Array, ArrayLike
@@ -63,26 +63,25 @@ def differentiate(r, placed):
 
 
 @subroutine
-def aba_derivatives_kernel(r):
+def derivatives(r):
     aba_kernel(r)
     minverse.inverse_after_elimination(r)
     differentiate(r, True)
-    rd.columns_in_world(r)
 
 
 @subroutine
-def projected_derivatives_kernel(r):
-    """The kernel for models whose mimic joints couple branches."""
+def projected_derivatives(r):
+    """The same for models whose mimic joints couple branches."""
     projected_aba_kernel(r)
     minverse.inverse_after_factor(r)
     differentiate(r, False)
-    rd.columns_in_world(r)
 
 
 ALSO_WRITES = (DDQ, rd.DTAU_DQ, rd.DTAU_DV, M, *rd.ALSO_WRITES)
-_aba_derivatives = Algorithm("aba_derivatives", aba_derivatives_kernel, (Q, V, TAU_IN, F_EXT),
-                             (DDQ_DQ, DDQ_DV, minverse.MINV), optional=(F_EXT,),
-                             also_writes=ALSO_WRITES, coupled=projected_derivatives_kernel).caller()
+_aba_derivatives = Algorithm(
+    "aba_derivatives", sequence(derivatives, rd.columns_in_world), (Q, V, TAU_IN, F_EXT),
+    (DDQ_DQ, DDQ_DV, minverse.MINV), optional=(F_EXT,), also_writes=ALSO_WRITES,
+    coupled=sequence(projected_derivatives, rd.columns_in_world)).caller()
 
 
 def aba_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: ArrayLike,

@@ -17,15 +17,14 @@ from __future__ import annotations
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel, subroutine
+from ...kernel.compiler import kernel, sequence, subroutine
 from ...kernel.fields import F_EXT, TAU_IN, Q, V, field
 from ...kernel.lanes import LANES, load_simd, simd_width, store_simd
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
 from ..dynamics import minverse
-from ..dynamics.aba import aba_kernel, projected_aba_kernel
 from . import rnea_second_order
-from .aba_derivatives import ALSO_WRITES, DDQ_DQ, DDQ_DV, differentiate
+from .aba_derivatives import ALSO_WRITES, DDQ_DQ, DDQ_DV, derivatives, projected_derivatives
 from .rnea_derivatives import columns_in_world
 
 D2DDQ_DQDQ = field("d2ddq_dqdq", rnea_second_order.CUBE,
@@ -104,9 +103,9 @@ def less_minverse_times_tensor(r, X, B):
                 store_simd(r.work, X + n * n * (i + t) + jk, count, -total[t])
 
 
-@kernel
+@subroutine
 def differentiate_twice(r):
-    """The second-order derivatives, after ``differentiate``."""
+    """The second-order derivatives, after the first ones."""
     rnea_second_order.second_order(r)
     columns_in_world(r)
     add_accelerations(r)
@@ -116,30 +115,11 @@ def differentiate_twice(r):
         less_minverse_times_tensor(r, X, B)
 
 
-@subroutine
-def aba_second_order_derivatives_kernel(r):
-    aba_kernel(r)
-    minverse.inverse_after_elimination(r)
-    differentiate(r, True)
-    differentiate_twice(r)
-
-
-@subroutine
-def projected_second_order_derivatives_kernel(r):
-    """The kernel for models whose mimic joints couple branches."""
-    projected_aba_kernel(r)
-    minverse.inverse_after_factor(r)
-    differentiate(r, False)
-    differentiate_twice(r)
-
-
-_second_order = Algorithm("aba_second_order_derivatives", aba_second_order_derivatives_kernel,
-                          (Q, V, TAU_IN, F_EXT), (D2DDQ_DQDQ, D2DDQ_DVDV, D2DDQ_DQDV, D2DDQ_DTAUDQ),
-                          optional=(F_EXT,),
-                          also_writes=(DDQ_DQ, DDQ_DV, minverse.MINV, rnea_second_order.D2TAU_DQDQ,
-                                  rnea_second_order.D2TAU_DVDV, rnea_second_order.D2TAU_DQDV,
-                                  rnea_second_order.D2TAU_DADQ, *ALSO_WRITES),
-                          coupled=projected_second_order_derivatives_kernel).caller()
+_second_order = Algorithm(
+    "aba_second_order_derivatives", sequence(derivatives, differentiate_twice),
+    (Q, V, TAU_IN, F_EXT), (D2DDQ_DQDQ, D2DDQ_DVDV, D2DDQ_DQDV, D2DDQ_DTAUDQ), optional=(F_EXT,),
+    also_writes=(DDQ_DQ, DDQ_DV, minverse.MINV, *rnea_second_order.TENSORS, *ALSO_WRITES),
+    coupled=sequence(projected_derivatives, differentiate_twice)).caller()
 
 
 def aba_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,

@@ -18,7 +18,7 @@ from ...kernel.compiler import kernel
 from ...kernel.fields import Q, V, field
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
-from ..kinematics.jacobians import DJ, J, move_columns
+from ..kinematics.jacobians import DJ, J, load_column, move_columns
 from ..kinematics.kinematics import OV
 from . import rnea_columns as rc
 from . import rnea_derivatives as rd
@@ -43,21 +43,21 @@ def coriolis_matrix_kernel(r):
         Y, B = rc.composite_inertia(r, i), rc.composite_coriolis(r, i)
         for c in range(ly.ncolumns(r, i)):
             k = ly.idx_v(r, i) + c
-            S = rc.load_column(r, J, i, c)
+            S = load_column(r, J, i, c)
             F = al.momentum(Y, S)
-            F_rate = al.force_add(al.momentum(Y, rc.load_column(r, DJ, i, c)),
+            F_rate = al.force_add(al.momentum(Y, load_column(r, DJ, i, c)),
                                   al.force_scale(0.5, al.coriolis_times(B, S)))
             u = al.scale(0.5, al.coriolis_transpose_times(B, S))
             for d in range(ly.ncolumns(r, i)):
                 ly.accumulate(r, C_ + n * (ly.idx_v(r, i) + d) + k,
-                              al.power(F_rate, rc.load_column(r, J, i, d)))
+                              al.power(F_rate, load_column(r, J, i, d)))
             j = ly.parent(r, i)
             while j > 0:
                 for d in range(ly.ncolumns(r, j)):
-                    S_d = rc.load_column(r, J, j, d)
+                    S_d = load_column(r, J, j, d)
                     ly.accumulate(r, C_ + n * (ly.idx_v(r, j) + d) + k, al.power(F_rate, S_d))
                     ly.accumulate(r, C_ + n * k + ly.idx_v(r, j) + d,
-                                  al.power(F, rc.load_column(r, DJ, j, d)) + al.dot(u, S_d.angular))
+                                  al.power(F, load_column(r, DJ, j, d)) + al.dot(u, S_d.angular))
                 j = ly.parent(r, j)
     for columns in (J, DJ):
         rd.motions_in_world(r, columns, ly.nallcolumns(r))

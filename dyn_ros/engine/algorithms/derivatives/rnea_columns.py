@@ -7,9 +7,9 @@ from ...kernel.compiler import kernel
 from ...kernel.fields import F_EXT, A, V, field
 from ...kernel.lanes import holds_lanes, lift, load
 from ..dynamics.crba import COMPOSITE
-from ..dynamics.rnea import external_force
+from ..dynamics.rnea import add_force, external_force
 from ..kinematics import root_axes as ra
-from ..kinematics.jacobians import DJ, J, move_columns
+from ..kinematics.jacobians import DJ, J, load_column, move_columns, store_column
 from ..kinematics.kinematics import OA_GF, OV
 
 PSID = field("psid", ("ncolumns", 6),
@@ -27,22 +27,6 @@ DADV = field("dAdv", ("ncolumns", 6), "dJ + dVdq [m/s, rad/s per rad, m].", True
 COMPOSITE_INERTIA = field("_oYcrb", ("rows", 10))
 COMPOSITE_CORIOLIS = field("_oBcrb", ("rows", 12))
 COMPOSITE_FORCE = field("_of", ("rows", 6))
-
-
-@kernel
-def columns_at(r, field, i, c):
-    """Offset of column c of joint i in a field with the axis "ncolumns"."""
-    return ly.offset(r, field) + 6 * (ly.idx_column(r, i) + c)
-
-
-@kernel
-def load_column(r, field, i, c):
-    return al.load_motion(r.work, columns_at(r, field, i, c))
-
-
-@kernel
-def store_column(r, field, i, c, m):
-    al.store_spatial(r.work, columns_at(r, field, i, c), m)
 
 
 # --- outward
@@ -196,6 +180,5 @@ def composite_coriolis(r, i):
 def composite_force(r, field, i):
     """Return the force on the subtree of joint i, or its momentum, and add it to the parent's."""
     f = al.load_force(r.work, ly.offset(r, field) + 6 * i)
-    p = ly.offset(r, field) + 6 * ly.parent(r, i)
-    al.store_spatial(r.work, p, al.force_add(al.load_force(r.work, p), f))
+    add_force(r, ly.offset(r, field) + 6 * ly.parent(r, i), f)
     return f

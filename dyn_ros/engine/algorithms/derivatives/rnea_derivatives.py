@@ -27,7 +27,7 @@ from ...model.model import Model
 from ..dynamics.crba import M
 from ..dynamics.rnea import TAU
 from ..kinematics import root_axes as ra
-from ..kinematics.jacobians import DJ, J
+from ..kinematics.jacobians import DJ, J, load_column, store_column
 from ..kinematics.kinematics import OA_GF, OV
 from . import rnea_columns as rc
 
@@ -68,17 +68,17 @@ def inward(r, publishing):
         f = rc.composite_force(r, rc.COMPOSITE_FORCE, i)
         for c in range(ly.ncolumns(r, i)):
             k = ly.idx_v(r, i) + c
-            S = rc.load_column(r, J, i, c)
+            S = load_column(r, J, i, c)
             Fa = al.momentum(Y, S)
             Fv = al.force_add(al.coriolis_times(B, S),
-                              al.momentum(Y, rc.load_column(r, rc.DADV, i, c)))
-            Fq = al.force_add(al.coriolis_times(B, rc.load_column(r, rc.PSID, i, c)),
-                              al.momentum(Y, rc.load_column(r, rc.PSIDD, i, c)))
+                              al.momentum(Y, load_column(r, rc.DADV, i, c)))
+            Fq = al.force_add(al.coriolis_times(B, load_column(r, rc.PSID, i, c)),
+                              al.momentum(Y, load_column(r, rc.PSIDD, i, c)))
             u = al.coriolis_transpose_times(B, S)
             if publishing:
                 ly.increase(r.work, tau + k, al.power(f, S))
             for d in range(ly.ncolumns(r, i)):
-                S_d = rc.load_column(r, J, i, d)
+                S_d = load_column(r, J, i, d)
                 row = n * (ly.idx_v(r, i) + d) + k
                 if publishing and d <= c:
                     ly.accumulate(r, M_ + row, al.power(Fa, S_d))
@@ -88,12 +88,12 @@ def inward(r, publishing):
                 ly.accumulate(r, dv + row, al.power(Fv, S_d))
             Fq = al.force_add(Fq, al.force_cross(S, f))
             if publishing:
-                rc.store_column(r, DFDA, i, c, Fa)
-                rc.store_column(r, DFDQ, i, c, Fq)
-                rc.store_column(r, DFDV, i, c, Fv)
+                store_column(r, DFDA, i, c, Fa)
+                store_column(r, DFDQ, i, c, Fq)
+                store_column(r, DFDV, i, c, Fv)
             j, d = ly.column_before(r, i, 0)
             while j > 0:
-                S_d = rc.load_column(r, J, j, d)
+                S_d = load_column(r, J, j, d)
                 x = al.power(Fa, S_d)
                 row = n * (ly.idx_v(r, j) + d) + k
                 if publishing:
@@ -103,10 +103,10 @@ def inward(r, publishing):
                 row = n * k + ly.idx_v(r, j) + d
                 if publishing:
                     ly.accumulate(r, M_ + row, x)
-                ly.accumulate(r, dq + row, al.power(Fa, rc.load_column(r, rc.PSIDD, j, d))
-                              + al.dot(u, rc.load_column(r, rc.PSID, j, d).angular))
+                ly.accumulate(r, dq + row, al.power(Fa, load_column(r, rc.PSIDD, j, d))
+                              + al.dot(u, load_column(r, rc.PSID, j, d).angular))
                 ly.accumulate(r, dv + row,
-                              al.power(Fa, rc.load_column(r, rc.DADV, j, d))
+                              al.power(Fa, load_column(r, rc.DADV, j, d))
                               + al.dot(u, S_d.angular))
                 j, d = ly.column_before(r, j, d)
     if publishing:
@@ -178,20 +178,20 @@ def inward_at_rest(r, dq):
         Y, f = rc.composite_inertia(r, i), rc.composite_force(r, rc.COMPOSITE_FORCE, i)
         for c in range(ly.ncolumns(r, i)):
             k = ly.idx_v(r, i) + c
-            S = rc.load_column(r, J, i, c)
-            Fa, Fq = al.momentum(Y, S), al.momentum(Y, rc.load_column(r, rc.PSIDD, i, c))
+            S = load_column(r, J, i, c)
+            Fa, Fq = al.momentum(Y, S), al.momentum(Y, load_column(r, rc.PSIDD, i, c))
             for d in range(ly.ncolumns(r, i)):
                 ly.accumulate(r, dq + n * (ly.idx_v(r, i) + d) + k,
-                              al.power(Fq, rc.load_column(r, J, i, d)))
+                              al.power(Fq, load_column(r, J, i, d)))
             Fq = al.force_add(Fq, al.force_cross(S, f))
-            rc.store_column(r, DFDQ, i, c, Fq)
+            store_column(r, DFDQ, i, c, Fq)
             j = ly.parent(r, i)
             while j > 0:
                 for d in range(ly.ncolumns(r, j)):
                     ly.accumulate(r, dq + n * (ly.idx_v(r, j) + d) + k,
-                                  al.power(Fq, rc.load_column(r, J, j, d)))
+                                  al.power(Fq, load_column(r, J, j, d)))
                     ly.accumulate(r, dq + n * k + ly.idx_v(r, j) + d,
-                                  al.power(Fa, rc.load_column(r, rc.PSIDD, j, d)))
+                                  al.power(Fa, load_column(r, rc.PSIDD, j, d)))
                 j = ly.parent(r, j)
 
 
@@ -204,7 +204,7 @@ def statics_derivatives(r, dq):
     for i in range(1, ly.njoints(r) + 1):
         Y = rc.place_columns(r, i)
         for c in range(ly.ncolumns(r, i)):
-            rc.store_column(r, rc.PSIDD, i, c, al.motion_cross(oa, rc.load_column(r, J, i, c)))
+            store_column(r, rc.PSIDD, i, c, al.motion_cross(oa, load_column(r, J, i, c)))
         al.store_inertia(r.work, ly.offset(r, rc.COMPOSITE_INERTIA) + 10 * i, Y)
         al.store_spatial(r.work, ly.offset(r, rc.COMPOSITE_FORCE) + 6 * i, al.momentum(Y, oa))
         rc.subtract_external_force(r, i)

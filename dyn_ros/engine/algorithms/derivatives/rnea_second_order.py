@@ -38,12 +38,11 @@ from ...kernel import algebra as al
 from ...kernel import layout as ly
 from ...kernel.compiler import kernel, subroutine
 from ...kernel.fields import F_EXT, A, Q, V, field
-from ...kernel.lanes import holds_lanes
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
 from ..dynamics.composites import inertia_rate
 from ..dynamics.crba import M
-from ..kinematics.jacobians import J
+from ..kinematics.jacobians import J, load_column, load_force_column
 from . import rnea_columns as rc
 from . import rnea_derivatives as rd
 
@@ -58,6 +57,7 @@ D2TAU_DQDV = field("d2tau_dqdv", CUBE, "[i, j, k] is the derivative of dtau_dq[i
                                        "to velocity k.", sparse=True)
 D2TAU_DADQ = field("d2tau_dadq", CUBE,
                    "[i, j, k] is the derivative of M[i, j] along velocity k.", sparse=True)
+TENSORS = D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ
 
 Outer = namedtuple("Outer", "S Fa Fv Fq Y P D u")   # column d; u = B' S_d
 Forces = namedtuple("Forces", "F1 F2 F3 F4 F5 F6 F7 difference")
@@ -76,16 +76,11 @@ def coriolis_rate(B, S):
 
 
 @kernel
-def load_force_column(r, field, i, c):
-    return al.load_force(r.work, rc.columns_at(r, field, i, c))
-
-
-@kernel
 def outer_column(r, i, c):
     """Column d, and the inertias of its subtree with their rates."""
     Y = al.load_inertia(r.work, ly.offset(r, rc.COMPOSITE_INERTIA) + 10 * i)
     B = al.load_coriolis(r.work, ly.offset(r, rc.COMPOSITE_CORIOLIS) + 12 * i)
-    S, psid = rc.load_column(r, J, i, c), rc.load_column(r, rc.PSID, i, c)
+    S, psid = load_column(r, J, i, c), load_column(r, rc.PSID, i, c)
     D = al.coriolis_add(coriolis_rate(B, S),
                         al.coriolis_inertia(Y, psid, al.momentum(Y, psid).linear))
     return Outer(S, load_force_column(r, rd.DFDA, i, c), load_force_column(r, rd.DFDV, i, c),
@@ -100,16 +95,16 @@ def forces(r, d, j, b, one_joint):
     If both are columns of the same joint, F5 is not needed and holds Y S_d x S_e. F4 has only its
     angular part, as its linear part is zero.
     """
-    S, psid = rc.load_column(r, J, j, b), rc.load_column(r, rc.PSID, j, b)
+    S, psid = load_column(r, J, j, b), load_column(r, rc.PSID, j, b)
     turned, rate = al.force_cross(psid, d.Fa), al.momentum(d.P, psid)
     F3 = al.force_sub(turned, rate)
     F3 = al.Force(F3.linear, al.add(F3.angular, al.cross(S.angular, d.u)))
-    F5 = al.force_add(al.coriolis_times(d.D, S), al.momentum(d.P, rc.load_column(r, rc.DADV, j, b)))
+    F5 = al.force_add(al.coriolis_times(d.D, S), al.momentum(d.P, load_column(r, rc.DADV, j, b)))
     if one_joint:
         F5 = al.momentum(d.Y, al.motion_cross(d.S, S))
     F6 = al.force_add(al.force_add(turned, rate), al.force_cross(S, d.Fv))
     F7 = al.force_add(al.force_add(al.coriolis_times(d.D, psid), al.force_cross(S, d.Fq)),
-                      al.momentum(d.P, rc.load_column(r, rc.PSIDD, j, b)))
+                      al.momentum(d.P, load_column(r, rc.PSIDD, j, b)))
     F1, F2 = al.force_cross(S, d.Fa), al.momentum(d.P, S)
     return Forces(F1, F2, F3, al.coriolis_transpose_times(d.D, S), F5, F6, F7, al.force_sub(F1, F2))
 
@@ -120,8 +115,8 @@ def store_entries(r, d, e, f, F, k, a, de_one_joint, ef_one_joint):
     n = ly.nv(r)
     qq, vv = ly.offset(r, D2TAU_DQDQ), ly.offset(r, D2TAU_DVDV)
     qv, aq = ly.offset(r, D2TAU_DQDV), ly.offset(r, D2TAU_DADQ)
-    S, psid = rc.load_column(r, J, k, a), rc.load_column(r, rc.PSID, k, a)
-    psidd, dAdv = rc.load_column(r, rc.PSIDD, k, a), rc.load_column(r, rc.DADV, k, a)
+    S, psid = load_column(r, J, k, a), load_column(r, rc.PSID, k, a)
+    psidd, dAdv = load_column(r, rc.PSIDD, k, a), load_column(r, rc.DADV, k, a)
     x, y = al.power(F.F1, S), al.power(F.F2, S)
     z = al.power(F.difference, psid)
     def_, dfe = (d * n + e) * n + f, (d * n + f) * n + e
@@ -163,10 +158,9 @@ def store_entries(r, d, e, f, F, k, a, de_one_joint, ef_one_joint):
 
 @kernel
 def second_order(r):
-    """The second-order derivatives; entries of different branches stay zero in a batch."""
-    if ly.coupled(r) or not holds_lanes(r.work):
-        for tensor in (D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ):
-            ly.clear(r.work, ly.offset(r, tensor), ly.nv(r) * ly.nv(r) * ly.nv(r))
+    """The second-order derivatives, after ``outward`` and ``inward``."""
+    for tensor in TENSORS:
+        ly.clear_sparse(r, tensor)
     for i in range(1, ly.njoints(r) + 1):
         for c in range(ly.ncolumns(r, i)):
             d = outer_column(r, i, c)
@@ -191,8 +185,7 @@ def rnea_second_order_derivatives_kernel(r):
 
 _second_order = Algorithm(
     "rnea_second_order_derivatives", rnea_second_order_derivatives_kernel, (Q, V, A, F_EXT),
-    (D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ), optional=(F_EXT,),
-    also_writes=(rd.DTAU_DQ, rd.DTAU_DV, M, *rd.ALSO_WRITES)).caller()
+    TENSORS, optional=(F_EXT,), also_writes=(rd.DTAU_DQ, rd.DTAU_DV, M, *rd.ALSO_WRITES)).caller()
 
 
 def rnea_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,

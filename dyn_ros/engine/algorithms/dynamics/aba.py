@@ -17,9 +17,9 @@ from ...kernel.lanes import all_above, load, store
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
 from ..kinematics import root_axes as ra
+from .cholesky import DOUBTFUL, factor, solve
 from .crba import COMPOSITE, crba_kernel
-from .factor import DOUBTFUL, factor, solve
-from .rnea import NLE, external_force, nonlinear_effects_kernel
+from .rnea import NLE, add_force, external_force, nonlinear_effects_kernel
 
 DDQ = field("ddq", ("nv",), "Joint accelerations [rad/s2, m/s2].")
 LINK_ACCELERATION = field("link_accelerations", ("rows", 6),
@@ -37,9 +37,8 @@ SIZE = field("_carried", ("rows", 2))         # mass and inertia of a joint's su
 @kernel
 def outward_velocities(r):
     """Pass 1: velocities, bias accelerations and forces, rigid inertias."""
-    ra.set_root(r)
+    ra.set_root_at_rest(r)
     p_ = ly.offset(r, BIAS_FORCE)
-    ly.clear(r.work, ly.offset(r, ra.BODY_VELOCITY), 6)
     ly.clear(r.work, p_, 6)
     for i in range(1, ly.njoints(r) + 1):
         Y = ra.place_body(r, i)
@@ -167,8 +166,7 @@ def inward_inertias(r):
         if ly.parent(r, i) > 0:
             add_to_parent(r, i, Y)
         f = al.force_moved(ra.from_parent(r, i), al.force_add(bias_force(r, i), f))
-        p = ly.offset(r, BIAS_FORCE) + 6 * ly.parent(r, i)
-        al.store_spatial(r.work, p, al.force_add(al.load_force(r.work, p), f))
+        add_force(r, ly.offset(r, BIAS_FORCE) + 6 * ly.parent(r, i), f)
 
 
 @kernel

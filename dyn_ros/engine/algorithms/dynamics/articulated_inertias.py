@@ -15,14 +15,15 @@ from ...kernel import algebra as al
 from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import Q, field
-from ...kernel.lanes import all_above, load, select_above, store
+from ...kernel.lanes import all_above, load, select_above
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
 from ..kinematics import root_axes as ra
 from .aba import add_to_parent, articulated_body_inertia, eliminate
-from .composites import composite, place_bodies, sum_up
+from .cholesky import DOUBTFUL
+from .composites import composite, place_bodies, store_articulated_matrix, subtree_end, sum_up
 from .crba import COMPOSITE, composite_column
-from .factor import DOUBTFUL
+from .rnea import add_force
 
 YABA = field("Yaba", ("rows", 6, 6), "Articulated-body inertia of each joint's subtree, expressed "
                                      "in the joint frame, at its origin [kg, kg m, kg m2].")
@@ -36,33 +37,13 @@ ROUNDING = 2e-15
 
 
 @kernel
-def store_symmetric_matrix(a, i, S, step):
-    """Store a symmetric 3 x 3 matrix in rows of the given length."""
-    rows = ((S.xx, S.xy, S.xz), (S.xy, S.yy, S.yz), (S.xz, S.yz, S.zz))
-    for j in range(3):
-        for k in range(3):
-            store(a, i + step * j + k, rows[j][k])
-
-
-@kernel
-def store_articulated_matrix(a, i, Y):
-    """Store the 6 x 6 matrix of an articulated-body inertia."""
-    store_symmetric_matrix(a, i, Y.linear, 6)
-    store_symmetric_matrix(a, i + 21, Y.angular, 6)
-    for j in range(3):
-        for k in range(3):
-            store(a, i + 6 * j + 3 + k, Y.cross[3 * j + k])
-            store(a, i + 18 + 6 * k + j, Y.cross[3 * j + k])
-
-
-@kernel
 def store_result(r, i, Y):
     """Store an inertia about the origin of joint i, expressed in its frame and in the world."""
     R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
-    p = al.add(al.load3(r.work, ly.offset(r, ra.ORIGIN)), ra.position(r, i))
     store_articulated_matrix(r.work, ly.offset(r, YABA) + 36 * i,
                              al.articulated_rotated(al.transposed(R), Y))
-    store_articulated_matrix(r.work, ly.offset(r, OYABA) + 36 * i, al.articulated_moved(p, Y))
+    store_articulated_matrix(r.work, ly.offset(r, OYABA) + 36 * i,
+                             al.articulated_moved(ra.from_root(r, i), Y))
 
 
 @kernel
@@ -78,15 +59,6 @@ def articulated_inertias_kernel(r):
 
 
 # --- with mimic joints
-
-@kernel
-def subtree_end(r, i):
-    """End of the range of the joints behind joint i."""
-    end = i + 1
-    while end <= ly.njoints(r) and ly.parent(r, end) >= i:
-        end += 1
-    return end
-
 
 @kernel
 def is_last_of_velocity(r, j, end):
@@ -116,8 +88,7 @@ def add_behind(r, i, j, c):
             ly.increase(r.work, H + k * n + ly.idx_v(r, p) + d, x)
         F = al.force_moved(ra.from_parent(r, p), F)
         p = ly.parent(r, p)
-    row = ly.offset(r, HOLDING) + 6 * k
-    al.store_spatial(r.work, row, al.force_add(al.load_force(r.work, row), F))
+    add_force(r, ly.offset(r, HOLDING) + 6 * k, F)
 
 
 @kernel

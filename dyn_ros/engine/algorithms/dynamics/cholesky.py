@@ -1,23 +1,34 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The factors of the inertia matrix, and products with them.
+"""The factors of the inertia matrix along the tree, and products with them.
 
-M = U D U' with U unit upper triangular and as sparse as the tree: U is L' of factor.py. No product
-computes an entry of a matrix that is not in the tree.
+M = L' D L with L unit lower triangular and as sparse as the tree: Featherstone, Rigid Body
+Dynamics Algorithms (2008), tables 6.3 to 6.5. Public results are those of M = U D U' with U = L'.
+No product computes an entry of a matrix that is not in the tree.
 """
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
+from ...kernel import algebra as al
 from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import Q, declare_option, field
-from ...kernel.lanes import load, store
+from ...kernel.lanes import all_above, load, store
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
-from .crba import M, crba_kernel
-from .factor import L, factor, pivot, solve, solve_inward
+from ..kinematics.root_axes import load_column
+from .crba import COMPOSITE, M, crba_kernel
 
+L = field("_L", ("nv", "nv"))        # L below the diagonal, D on it
+DIAGONAL_SIZE = field("_diagonal_size", ("nv",))
+DOUBTFUL = 1e-7
+"""A smaller pivot, relative to the inertia of the subtree, may be a rounding error.
+
+singular.py decides whether it is. The value is about the square root of the machine epsilon: a
+pivot d, for inertias of size 1, amplifies rounding errors of later pivots by up to 1 / d. If no
+pivot is below the threshold, none is a rounding error.
+"""
 UPPER = field("U", ("nv", "nv"),
               "Unit upper triangular factor of M = U D U', as sparse as the tree; complete, with "
               "the zeros below the diagonal and the ones on it.", True)
@@ -29,6 +40,91 @@ PRODUCT = field("_product", ("nv",))
 
 OPERATION = declare_option("operation")
 SOLVE, M_TIMES, U_TIMES, UT_TIMES, U_SOLVE, UT_SOLVE = range(6)
+
+
+@kernel
+def pivot(r, k):
+    """D of velocity k, after ``factor``."""
+    return load(r.work, ly.offset(r, L) + k * (ly.nv(r) + 1))
+
+
+@kernel
+def diagonal_sizes(r):
+    """Size of the diagonal entries of M without cancellation, after ``crba_kernel``."""
+    ly.clear(r.work, ly.offset(r, DIAGONAL_SIZE), ly.nv(r))
+    for i in range(1, ly.njoints(r) + 1):
+        Y = al.load_inertia(r.work, ly.offset(r, COMPOSITE) + 10 * i)
+        for c in range(ly.ncolumns(r, i)):
+            S = load_column(r, i, c)
+            ly.increase(r.work, ly.offset(r, DIAGONAL_SIZE) + ly.idx_v(r, i) + c,
+                        al.dot(S.linear, S.linear) * Y.mass
+                        + al.dot(S.angular, S.angular) * al.symmetric_size(Y.rotational))
+
+
+@kernel
+def factor(r):
+    """L and D of M."""
+    diagonal_sizes(r)
+    n, M_, L_ = ly.nv(r), ly.offset(r, M), ly.offset(r, L)
+    for k in range(n):
+        for j in range(k + 1):
+            store(r.work, L_ + k * n + j, load(r.work, M_ + k * n + j))
+    for k in range(n - 1, -1, -1):
+        row = L_ + k * n
+        d = load(r.work, row + k)
+        if not all_above(d, DOUBTFUL * load(r.work, ly.offset(r, DIAGONAL_SIZE) + k)):
+            ly.fail(r, k)
+        i = ly.velocity_parent(r, k)
+        while i >= 0:
+            a = load(r.work, row + i) / d
+            j = i
+            while j >= 0:
+                ij = L_ + i * n + j
+                store(r.work, ij, load(r.work, ij) - load(r.work, row + j) * a)
+                j = ly.velocity_parent(r, j)
+            store(r.work, row + i, a)
+            i = ly.velocity_parent(r, i)
+
+
+@kernel
+def add_to_ancestors(r, x, k, s):
+    """x_j <- x_j + s L_kj x_k for the ancestors j of velocity k, with x at an offset."""
+    row, x_k = ly.offset(r, L) + k * ly.nv(r), load(r.work, x + k)
+    j = ly.velocity_parent(r, k)
+    while j >= 0:
+        ly.increase(r.work, x + j, s * load(r.work, row + j) * x_k)
+        j = ly.velocity_parent(r, j)
+
+
+@kernel
+def add_ancestors(r, x, k, x_k, s):
+    """x_k <- x_k + the sum of s L_kj x_j over the ancestors j of velocity k."""
+    row, j = ly.offset(r, L) + k * ly.nv(r), ly.velocity_parent(r, k)
+    while j >= 0:
+        x_k = x_k + s * load(r.work, row + j) * load(r.work, x + j)
+        j = ly.velocity_parent(r, j)
+    store(r.work, x + k, x_k)
+
+
+@kernel
+def solve_inward(r, x):
+    """x <- L^-T x for the nv numbers at offset x, after ``factor``."""
+    for k in range(ly.nv(r) - 1, -1, -1):
+        add_to_ancestors(r, x, k, -1.0)
+
+
+@kernel
+def solve_outward(r, x):
+    """x <- L^-1 D^-1 x, the second half of M^-1 x."""
+    for k in range(ly.nv(r)):
+        add_ancestors(r, x, k, load(r.work, x + k) / pivot(r, k), -1.0)
+
+
+@kernel
+def solve(r, x):
+    """x <- M^-1 x for the nv numbers at offset x, after ``factor``."""
+    solve_inward(r, x)
+    solve_outward(r, x)
 
 
 @kernel
@@ -62,56 +158,22 @@ def times_M(r, b, x):
 
 
 @kernel
-def times_U(r, x):
-    """x <- U x."""
-    n, L_ = ly.nv(r), ly.offset(r, L)
-    for k in range(n):
-        x_k = load(r.work, x + k)
-        j = ly.velocity_parent(r, k)
-        while j >= 0:
-            ly.increase(r.work, x + j, load(r.work, L_ + k * n + j) * x_k)
-            j = ly.velocity_parent(r, j)
-
-
-@kernel
-def times_Ut(r, x):
-    """x <- U' x."""
-    n, L_ = ly.nv(r), ly.offset(r, L)
-    for k in range(n - 1, -1, -1):
-        x_k = load(r.work, x + k)
-        j = ly.velocity_parent(r, k)
-        while j >= 0:
-            x_k = x_k + load(r.work, L_ + k * n + j) * load(r.work, x + j)
-            j = ly.velocity_parent(r, j)
-        store(r.work, x + k, x_k)
-
-
-@kernel
-def solve_Ut(r, x):
-    """x <- U'^-1 x."""
-    n, L_ = ly.nv(r), ly.offset(r, L)
-    for k in range(n):
-        x_k = load(r.work, x + k)
-        j = ly.velocity_parent(r, k)
-        while j >= 0:
-            x_k = x_k - load(r.work, L_ + k * n + j) * load(r.work, x + j)
-            j = ly.velocity_parent(r, j)
-        store(r.work, x + k, x_k)
-
-
-@kernel
 def apply_factors(r, operation, x):
     """x <- the product of x with factors of M, after ``factor``."""
+    n = ly.nv(r)
     if operation == SOLVE:
         solve(r, x)
-    elif operation == U_TIMES:
-        times_U(r, x)
-    elif operation == UT_TIMES:
-        times_Ut(r, x)
     elif operation == U_SOLVE:
         solve_inward(r, x)
+    elif operation == U_TIMES:
+        for k in range(n):
+            add_to_ancestors(r, x, k, 1.0)
+    elif operation == UT_TIMES:
+        for k in range(n - 1, -1, -1):
+            add_ancestors(r, x, k, load(r.work, x + k), 1.0)
     else:
-        solve_Ut(r, x)
+        for k in range(n):
+            add_ancestors(r, x, k, load(r.work, x + k), -1.0)
 
 
 @kernel

@@ -87,28 +87,47 @@ def sum_up(r, field):
 
 
 @kernel
-def store_inertia_matrix(a, i, Y):
-    """Store the 6 x 6 matrix of an inertia: [m, -[h]; [h], S]."""
-    S, h = Y.rotational, Y.moment
-    H = al.skew(h)
-    angular = (S.xx, S.xy, S.xz, S.xy, S.yy, S.yz, S.xz, S.yz, S.zz)
-    ly.clear(a, i, 36)
+def store_symmetric_matrix(a, i, S, step):
+    """Store a symmetric 3 x 3 matrix in rows of the given length."""
+    rows = ((S.xx, S.xy, S.xz), (S.xy, S.yy, S.yz), (S.xz, S.yz, S.zz))
     for j in range(3):
-        store(a, i + 7 * j, Y.mass)
         for k in range(3):
-            store(a, i + 18 + 6 * j + k, H[3 * j + k])
-            store(a, i + 3 + 6 * j + k, -H[3 * j + k])
-            store(a, i + 21 + 6 * j + k, angular[3 * j + k])
+            store(a, i + step * j + k, rows[j][k])
+
+
+@kernel
+def store_articulated_matrix(a, i, Y):
+    """Store the 6 x 6 matrix of an articulated-body inertia."""
+    store_symmetric_matrix(a, i, Y.linear, 6)
+    store_symmetric_matrix(a, i + 21, Y.angular, 6)
+    for j in range(3):
+        for k in range(3):
+            store(a, i + 6 * j + 3 + k, Y.cross[3 * j + k])
+            store(a, i + 18 + 6 * k + j, Y.cross[3 * j + k])
+
+
+@kernel
+def store_inertia_matrix(a, i, Y):
+    store_articulated_matrix(a, i, al.articulated(Y))
 
 
 @kernel
 def store_composite(r, i, Y, local, world):
     """Store an inertia about the origin of joint i, expressed in its frame and in the world."""
     R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
-    p = al.add(al.load3(r.work, ly.offset(r, ra.ORIGIN)), ra.position(r, i))
     store_inertia_matrix(r.work, ly.offset(r, local) + 36 * i,
                          al.inertia_rotated(al.transposed(R), Y))
-    store_inertia_matrix(r.work, ly.offset(r, world) + 36 * i, al.inertia_moved(p, Y))
+    store_inertia_matrix(r.work, ly.offset(r, world) + 36 * i,
+                         al.inertia_moved(ra.from_root(r, i), Y))
+
+
+@kernel
+def subtree_end(r, i):
+    """End of the range of the joints in the subtree of joint i."""
+    end = i + 1
+    while end <= ly.njoints(r) and ly.parent(r, end) >= i:
+        end += 1
+    return end
 
 
 @kernel

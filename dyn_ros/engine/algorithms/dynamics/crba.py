@@ -59,10 +59,16 @@ def inertia_matrix(r):
 
 
 @kernel
-def crba_kernel(r):
+def place_robot(r):
+    """Place all bodies, with their inertias, in the root frame."""
     ra.set_root(r)
     for i in range(1, ly.njoints(r) + 1):
         al.store_inertia(r.work, ly.offset(r, COMPOSITE) + 10 * i, ra.place_body(r, i))
+
+
+@kernel
+def crba_kernel(r):
+    place_robot(r)
     inertia_matrix(r)
 
 

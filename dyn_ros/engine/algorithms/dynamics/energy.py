@@ -7,7 +7,7 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel
+from ...kernel.compiler import kernel, sequence
 from ...kernel.fields import JOINT_V, LIMI, OMI, Q, V, field
 from ...kernel.lanes import lift, load, store
 from ...kernel.types import ArrayLike, Scalar
@@ -30,56 +30,41 @@ def add_rotors(r, twice):
 
 
 @kernel
-def kinetic(r):
-    """Kinetic energy, after the placement of the joints; stores their velocities."""
+def store_kinetic(r):
+    """Store the velocities of the joints and the kinetic energy, after ``place_all``."""
     ly.clear(r.work, ly.offset(r, JOINT_V), 6)
     twice = lift(0.0, load(r.work, ly.offset(r, JOINT_V)))
     for i in range(1, ly.njoints(r) + 1):
         v = joint_velocity(r, i)
         twice = twice + al.power(al.momentum(ly.body_inertia(r, i), v), v)
-    return 0.5 * add_rotors(r, twice)
+    store(r.work, ly.offset(r, KINETIC), 0.5 * add_rotors(r, twice))
 
 
 @kernel
-def potential(r):
-    """Potential energy, after the placement of the joints."""
+def store_potential(r):
+    """Store the potential energy, after ``place_all``."""
     g = al.constant3(r.floats, ly.GRAVITY)
     total = lift(0.0, load(r.work, ly.offset(r, OMI)))
     for i in range(1, ly.njoints(r) + 1):
         X, Y = al.load_se3(r.work, ly.offset(r, OMI) + 16 * i), ly.body_inertia(r, i)
         moment = al.add(al.scale(Y.mass, X.translation), al.rotate(X.rotation, Y.moment))
         total = total - al.dot(g, moment)
-    return total
+    store(r.work, ly.offset(r, POTENTIAL), total)
 
 
 @kernel
-def kinetic_energy_kernel(r):
-    place_all(r)
-    store(r.work, ly.offset(r, KINETIC), kinetic(r))
-
-
-@kernel
-def potential_energy_kernel(r):
-    place_all(r)
-    store(r.work, ly.offset(r, POTENTIAL), potential(r))
-
-
-@kernel
-def mechanical_energy_kernel(r):
-    place_all(r)
-    store(r.work, ly.offset(r, KINETIC), kinetic(r))
-    store(r.work, ly.offset(r, POTENTIAL), potential(r))
+def store_sum(r):
     store(r.work, ly.offset(r, MECHANICAL),
           load(r.work, ly.offset(r, KINETIC)) + load(r.work, ly.offset(r, POTENTIAL)))
 
 
-_kinetic = Algorithm("kinetic_energy", kinetic_energy_kernel, (Q, V), (KINETIC,),
+_kinetic = Algorithm("kinetic_energy", sequence(place_all, store_kinetic), (Q, V), (KINETIC,),
                      also_writes=(JOINT_V, LIMI, OMI)).caller()
-_potential = Algorithm("potential_energy", potential_energy_kernel, (Q,), (POTENTIAL,),
-                       also_writes=(LIMI, OMI)).caller()
-_mechanical = Algorithm("mechanical_energy", mechanical_energy_kernel, (Q, V),
-                        (MECHANICAL,),
-                        also_writes=(KINETIC, POTENTIAL, JOINT_V, LIMI, OMI)).caller()
+_potential = Algorithm("potential_energy", sequence(place_all, store_potential), (Q,),
+                       (POTENTIAL,), also_writes=(LIMI, OMI)).caller()
+_mechanical = Algorithm(
+    "mechanical_energy", sequence(place_all, store_kinetic, store_potential, store_sum), (Q, V),
+    (MECHANICAL,), also_writes=(KINETIC, POTENTIAL, JOINT_V, LIMI, OMI)).caller()
 
 
 def kinetic_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,

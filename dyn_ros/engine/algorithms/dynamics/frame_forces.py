@@ -17,7 +17,7 @@ from ...kernel.types import Array, ArrayLike
 from ...model.frames import frame_number
 from ...model.inputs import finite_array, require_model
 from ...model.model import Model
-from .rnea import TAU, external_force, newton_euler
+from .rnea import TAU, add_force, external_force, newton_euler
 
 FRAME_F = field("frame_f", ("nframes", 6),
                 "Force and moment that the joint of each frame transmits, expressed in the frame, "
@@ -46,11 +46,6 @@ def link_force(r, n):
     if ly.has_input(r, F_EXT) and ly.frame_joint(r, n) > 0:
         return al.force_sub(f, external_force(r, ly.frame_joint(r, n)))
     return f
-
-
-@kernel
-def add_force(r, k, f):
-    al.store_spatial(r.work, k, al.force_add(al.load_force(r.work, k), f))
 
 
 @kernel

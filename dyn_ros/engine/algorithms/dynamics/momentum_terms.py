@@ -20,6 +20,7 @@ from ...kernel.joints import add_subspace_times, add_subspace_transpose_times, j
 from ...kernel.lanes import constant, load, store
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
+from .rnea import add_force
 
 P = field("generalized_momentum", ("nv",), "Generalized momentum, M v [kg m2/s, kg m/s].")
 P_RATE = field("momentum_rate", ("nv",), "Rate of the generalized momentum without joint efforts, "
@@ -59,8 +60,7 @@ def momenta_of_bodies(r, velocity):
 @kernel
 def add_momentum_to_parent(r, i, h):
     X = al.load_se3(r.work, ly.offset(r, LIMI) + 16 * i)
-    k = ly.offset(r, SUBTREE_MOMENTUM) + 6 * ly.parent(r, i)
-    al.store_spatial(r.work, k, al.force_add(al.load_force(r.work, k), al.to_parent(X, h)))
+    add_force(r, ly.offset(r, SUBTREE_MOMENTUM) + 6 * ly.parent(r, i), al.to_parent(X, h))
 
 
 @kernel

@@ -35,6 +35,12 @@ def set_base(r):
 
 
 @kernel
+def add_force(r, k, f):
+    """Add a force to that at offset k."""
+    al.store_spatial(r.work, k, al.force_add(al.load_force(r.work, k), f))
+
+
+@kernel
 def transmit_forces(r, tau):
     """Backward pass: sum the forces toward the base and compute the joint torques S' f."""
     ly.clear(r.work, tau, ly.nv(r))
@@ -42,9 +48,8 @@ def transmit_forces(r, tau):
     for i in range(ly.njoints(r), 0, -1):
         f_i = al.load_force(r.work, f + 6 * i)
         add_subspace_transpose_times(r, i, f_i, tau, 1)
-        p = f + 6 * ly.parent(r, i)
         X = al.load_se3(r.work, ly.offset(r, LIMI) + 16 * i)
-        al.store_spatial(r.work, p, al.force_add(al.load_force(r.work, p), al.to_parent(X, f_i)))
+        add_force(r, f + 6 * ly.parent(r, i), al.to_parent(X, f_i))
 
 
 @kernel

@@ -25,6 +25,7 @@ from ...model.frames import ReferenceFrame, frame_selector
 from ...model.inputs import flag
 from ...model.model import Model
 from . import frame_jacobians, frames
+from .jacobians import load_column
 
 V_DQ = field("v_partial_dq", ("nv", 6),
              "Derivative of the velocity (linear, angular) of one frame with respect to "
@@ -46,7 +47,7 @@ def add_joint(r, j, T, v, a, v_j, v_p, a_p):
     """Add the columns of joint j to the derivatives; all motions are expressed in the frame."""
     for c in range(ly.ncolumns(r, j)):
         k = ly.idx_v(r, j) + c
-        u = al.load_motion(r.work, ly.offset(r, frames.IN_FRAME) + 6 * (ly.idx_column(r, j) + c))
+        u = load_column(r, frames.IN_FRAME, j, c)
         w = frames.motion_of_axes(u, frames.reference_frame(r))
         dv = al.motion_cross(v_p, u)
         da = al.motion_add(al.motion_cross(a_p, u), al.motion_cross(dv, al.motion_sub(v, v_p)))
@@ -72,8 +73,7 @@ def spatial_derivatives(r):
     while j > 0:
         v_p, a_p = v_j, a_j
         for c in range(ly.ncolumns(r, j)):
-            u = al.load_motion(r.work,
-                               ly.offset(r, frames.IN_FRAME) + 6 * (ly.idx_column(r, j) + c))
+            u = load_column(r, frames.IN_FRAME, j, c)
             v_k = load(r.work, ly.offset(r, V) + ly.idx_v(r, j) + c)
             a_k = load(r.work, ly.offset(r, A) + ly.idx_v(r, j) + c)
             v_p = al.motion_sub(v_p, al.motion_scale(v_k, u))

@@ -14,6 +14,7 @@ from ...model.frames import ReferenceFrame, frame_selector, joint_selector
 from ...model.model import Model
 from . import frames
 from .frames import IN_FRAME, reference_frame
+from .jacobians import load_column
 
 FRAME_JACOBIAN = field("frame_jacobian", ("nv", 6),
                        "Jacobian of one frame: columns (linear, angular) [m, rad per rad, m]; a "
@@ -33,37 +34,34 @@ def add_to_row(r, field, k, m):
 
 
 @kernel
-def jacobian_kernel(r):
-    X, _, _ = frames.traverse_to_root(r, False)
+def store_jacobians(r, moving):
+    """Store the Jacobian; if moving also its time derivative."""
+    X, v, _ = frames.traverse_to_root(r, moving)
     T = frames.to_reference_frame(X, reference_frame(r))
+    w = frames.motion_of_axes(v, reference_frame(r))
     ly.clear(r.work, ly.offset(r, FRAME_JACOBIAN), 6 * ly.nv(r))
+    if moving:
+        ly.clear(r.work, ly.offset(r, FRAME_JACOBIAN_TIME_VARIATION), 6 * ly.nv(r))
     j = frames.first_joint(r)
     while j > 0:
         for c in range(ly.ncolumns(r, j)):
-            u = al.load_motion(r.work, ly.offset(r, IN_FRAME) + 6 * (ly.idx_column(r, j) + c))
-            add_to_row(r, FRAME_JACOBIAN, ly.idx_v(r, j) + c, al.motion_to_parent(T, u))
+            u, k = load_column(r, IN_FRAME, j, c), ly.idx_v(r, j) + c
+            add_to_row(r, FRAME_JACOBIAN, k, al.motion_to_parent(T, u))
+            if moving:
+                du = al.motion_add(load_column(r, frames.THEIR_RATE, j, c), al.motion_cross(w, u))
+                add_to_row(r, FRAME_JACOBIAN_TIME_VARIATION, k, al.motion_to_parent(T, du))
         j = ly.parent(r, j)
+
+
+@kernel
+def jacobian_kernel(r):
+    store_jacobians(r, False)
 
 
 @kernel
 def jacobian_time_variation_kernel(r):
     ly.clear(r.work, ly.offset(r, A), ly.nv(r))
-    X, v, _ = frames.traverse_to_root(r, True)
-    T = frames.to_reference_frame(X, reference_frame(r))
-    w = frames.motion_of_axes(v, reference_frame(r))
-    ly.clear(r.work, ly.offset(r, FRAME_JACOBIAN), 6 * ly.nv(r))
-    ly.clear(r.work, ly.offset(r, FRAME_JACOBIAN_TIME_VARIATION), 6 * ly.nv(r))
-    j = frames.first_joint(r)
-    while j > 0:
-        for c in range(ly.ncolumns(r, j)):
-            k = 6 * (ly.idx_column(r, j) + c)
-            u = al.load_motion(r.work, ly.offset(r, IN_FRAME) + k)
-            du = al.motion_add(al.load_motion(r.work, ly.offset(r, frames.THEIR_RATE) + k),
-                               al.motion_cross(w, u))
-            add_to_row(r, FRAME_JACOBIAN, ly.idx_v(r, j) + c, al.motion_to_parent(T, u))
-            add_to_row(r, FRAME_JACOBIAN_TIME_VARIATION, ly.idx_v(r, j) + c,
-                       al.motion_to_parent(T, du))
-        j = ly.parent(r, j)
+    store_jacobians(r, True)
 
 
 @kernel
@@ -85,18 +83,19 @@ def hessian_kernel(r):
     i = frames.first_joint(r)
     while i > 0:
         for b in range(ly.ncolumns(r, i)):
-            u_x = al.load_motion(r.work, ly.offset(r, IN_FRAME) + 6 * (ly.idx_column(r, i) + b))
+            u_x = load_column(r, IN_FRAME, i, b)
             w = frames.motion_of_axes(u_x, reference_frame(r))
             j = frames.first_joint(r)
             while j > 0:
                 turn = al.motion_sub(w, u_x) if j < i else w
                 for c in range(ly.ncolumns(r, j)):
-                    u = al.load_motion(r.work,
-                                       ly.offset(r, IN_FRAME) + 6 * (ly.idx_column(r, j) + c))
+                    m = al.motion_cross(turn, load_column(r, IN_FRAME, j, c))
                     add_to_hessian(r, ly.idx_v(r, j) + c, ly.idx_v(r, i) + b,
-                                   al.motion_to_parent(T, al.motion_cross(turn, u)))
+                                   al.motion_to_parent(T, m))
                 j = ly.parent(r, j)
         i = ly.parent(r, i)
+
+
 _jacobian = Algorithm("frame_jacobian", jacobian_kernel, (Q, POINT), (FRAME_JACOBIAN,),
                       optional=(POINT,), options=(FRAME, REFERENCE_FRAME)).caller()
 _variation = Algorithm("frame_jacobian_time_variation", jacobian_time_variation_kernel,

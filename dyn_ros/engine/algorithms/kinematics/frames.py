@@ -20,6 +20,7 @@ from ...kernel.lanes import load
 from ...kernel.types import Array, ArrayLike
 from ...model.frames import ReferenceFrame, frame_selector
 from ...model.model import Model
+from .jacobians import store_column
 
 IN_FRAME = field("_in_frame", ("ncolumns", 6))      # columns of the joints that move the frame
 THEIR_RATE = field("_their_rate", ("ncolumns", 6))
@@ -70,12 +71,11 @@ def traverse_to_root(r, moving):
     while j > 0:
         relative = v
         for c in range(ly.ncolumns(r, j)):
-            k = 6 * (ly.idx_column(r, j) + c)
             u = al.to_child(X, al.motion_scale(ly.ratio(r, j), column(r, j, c)))
-            al.store_spatial(r.work, ly.offset(r, IN_FRAME) + k, u)
+            store_column(r, IN_FRAME, j, c, u)
             if moving:
                 du = al.motion_cross(u, relative)
-                al.store_spatial(r.work, ly.offset(r, THEIR_RATE) + k, du)
+                store_column(r, THEIR_RATE, j, c, du)
                 v_k = load(r.work, ly.offset(r, V) + ly.idx_v(r, j) + c)
                 a_k = load(r.work, ly.offset(r, A) + ly.idx_v(r, j) + c)
                 v = al.motion_add(v, al.motion_scale(v_k, u))

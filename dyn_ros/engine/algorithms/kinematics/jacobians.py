@@ -30,20 +30,40 @@ DDJ = field("ddJ", ("ncolumns", 6),
 
 
 @kernel
+def columns_at(r, field, i, c):
+    """Offset of column c of joint i in a field with the axis "ncolumns"."""
+    return ly.offset(r, field) + 6 * (ly.idx_column(r, i) + c)
+
+
+@kernel
+def load_column(r, field, i, c):
+    return al.load_motion(r.work, columns_at(r, field, i, c))
+
+
+@kernel
+def load_force_column(r, field, i, c):
+    return al.load_force(r.work, columns_at(r, field, i, c))
+
+
+@kernel
+def store_column(r, field, i, c, m):
+    al.store_spatial(r.work, columns_at(r, field, i, c), m)
+
+
+@kernel
 def place_columns(r, i):
     """Store the placement of joint i and its columns of J."""
     X = place_in_world(r, i, joint_placement(r, i))
     for c in range(ly.ncolumns(r, i)):
-        al.store_spatial(r.work, ly.offset(r, J) + 6 * (ly.idx_column(r, i) + c),
-                         world_column(r, i, c, X))
+        store_column(r, J, i, c, world_column(r, i, c, X))
 
 
 @kernel
 def add_columns(r, i, m, columns, x):
     """m plus the columns of joint i in a field, times its numbers in the field at offset x."""
     for c in range(ly.ncolumns(r, i)):
-        column = al.load_motion(r.work, ly.offset(r, columns) + 6 * (ly.idx_column(r, i) + c))
-        m = al.motion_add(m, al.motion_scale(load(r.work, x + ly.idx_v(r, i) + c), column))
+        x_c = load(r.work, x + ly.idx_v(r, i) + c)
+        m = al.motion_add(m, al.motion_scale(x_c, load_column(r, columns, i, c)))
     return m
 
 
@@ -54,9 +74,7 @@ def move_columns(r, i):
                      ly.offset(r, V))
     al.store_spatial(r.work, ly.offset(r, OV) + 6 * i, ov)
     for c in range(ly.ncolumns(r, i)):
-        k = 6 * (ly.idx_column(r, i) + c)
-        al.store_spatial(r.work, ly.offset(r, DJ) + k,
-                         al.motion_cross(ov, al.load_motion(r.work, ly.offset(r, J) + k)))
+        store_column(r, DJ, i, c, al.motion_cross(ov, load_column(r, J, i, c)))
 
 
 @kernel
@@ -67,11 +85,8 @@ def accelerate_columns(r, i):
     al.store_spatial(r.work, ly.offset(r, OA) + 6 * i, oa)
     ov = al.load_motion(r.work, ly.offset(r, OV) + 6 * i)
     for c in range(ly.ncolumns(r, i)):
-        k = 6 * (ly.idx_column(r, i) + c)
-        al.store_spatial(
-            r.work, ly.offset(r, DDJ) + k,
-            al.motion_add(al.motion_cross(oa, al.load_motion(r.work, ly.offset(r, J) + k)),
-                          al.motion_cross(ov, al.load_motion(r.work, ly.offset(r, DJ) + k))))
+        store_column(r, DDJ, i, c, al.motion_add(al.motion_cross(oa, load_column(r, J, i, c)),
+                                                 al.motion_cross(ov, load_column(r, DJ, i, c))))
 
 
 @kernel

@@ -31,6 +31,12 @@ def set_root(r):
 
 
 @kernel
+def set_root_at_rest(r):
+    set_root(r)
+    ly.clear(r.work, ly.offset(r, BODY_VELOCITY), 6)
+
+
+@kernel
 def place_body(r, i):
     """Store rotation, offset from the parent and motion subspace of joint i; return its inertia."""
     R_p = al.load9(r.work, ly.offset(r, ROTATION) + 9 * ly.parent(r, i))
@@ -100,16 +106,21 @@ def dot_column(r, i, c, f):
 
 
 @kernel
-def body_velocity(r, i):
-    """Store and return the velocity of joint i."""
-    rates = ly.offset(r, V) + ly.idx_v(r, i)
+def velocity(r, i, field, x):
+    """Store in a field, and return, the velocity of joint i whose rates are at offset x."""
+    rates = x + ly.idx_v(r, i)
     v = al.motion_moved(from_parent(r, i),
-                        al.load_motion(r.work, ly.offset(r, BODY_VELOCITY) + 6 * ly.parent(r, i)))
+                        al.load_motion(r.work, ly.offset(r, field) + 6 * ly.parent(r, i)))
     v = add_column(r, i, 0, v, load(r.work, rates))
     for c in range(1, ly.ncolumns(r, i)):
         v = add_column(r, i, c, v, load(r.work, rates + c))
-    al.store_spatial(r.work, ly.offset(r, BODY_VELOCITY) + 6 * i, v)
+    al.store_spatial(r.work, ly.offset(r, field) + 6 * i, v)
     return v
+
+
+@kernel
+def body_velocity(r, i):
+    return velocity(r, i, BODY_VELOCITY, ly.offset(r, V))
 
 
 @kernel
@@ -140,10 +151,9 @@ def body_acceleration(r, i, v):
 @kernel
 def set_root_relative(r):
     """Place the universe at the first joint's origin, at rest."""
-    set_root(r)
+    set_root_at_rest(r)
     ly.clear(r.work, ly.offset(r, ORIGIN), 3)
     ly.clear(r.work, ly.offset(r, POSITION), 3)
-    ly.clear(r.work, ly.offset(r, BODY_VELOCITY), 6)
     ly.clear(r.work, ly.offset(r, BODY_ACCELERATION), 6)
 
 
@@ -170,3 +180,9 @@ def make_relative(r, i):
 @kernel
 def position(r, i):
     return al.load3(r.work, ly.offset(r, POSITION) + 3 * i)
+
+
+@kernel
+def from_root(r, i):
+    """Position of the origin of joint i relative to that of the root."""
+    return al.add(al.load3(r.work, ly.offset(r, ORIGIN)), position(r, i))

@@ -19,7 +19,7 @@ from ...kernel.fields import JOINT_V, Q, V, field
 from ...kernel.joints import add_subspace_times, joint_placement
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
-from ..kinematics import root_axes as ra
+from ..kinematics.kinematics import place_in_world
 from .torque import symmetric_product
 
 KINETIC_ENERGY_REGRESSOR = field(
@@ -49,28 +49,10 @@ def kinetic_energy_regressor_kernel(r):
 
 
 @kernel
-def set_root_in_world(r):
-    ra.set_root(r)
-    ly.clear(r.work, ly.offset(r, ra.POSITION), 3)
-
-
-@kernel
-def place_body_in_world(r, i):
-    """Store and return position and rotation of body i in the world."""
-    R, X = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * ly.parent(r, i)), joint_placement(r, i)
-    p = al.add(ra.position(r, ly.parent(r, i)), al.rotate(R, X.translation))
-    R = al.product(R, X.rotation)
-    al.store3(r.work, ly.offset(r, ra.POSITION) + 3 * i, p)
-    al.store9(r.work, ly.offset(r, ra.ROTATION) + 9 * i, R)
-    return p, R
-
-
-@kernel
 def potential_energy_regressor_kernel(r):
-    set_root_in_world(r)
     up = al.scale(-1.0, al.constant3(r.floats, ly.GRAVITY))
     for i in range(1, ly.njoints(r) + 1):
-        p, R = place_body_in_world(r, i)
+        R, p = place_in_world(r, i, joint_placement(r, i))
         zero = al.zero3(p[0])
         al.store_inertia(r.work, ly.offset(r, POTENTIAL_ENERGY_REGRESSOR) + 10 * (i - 1),
                          al.Inertia(al.dot(up, p), al.rotate_inverse(R, up),
@@ -89,10 +71,9 @@ def inverse_mass(r):
 
 @kernel
 def static_regressor_kernel(r):
-    set_root_in_world(r)
     s = inverse_mass(r)
     for i in range(1, ly.njoints(r) + 1):
-        p, R = place_body_in_world(r, i)
+        R, p = place_in_world(r, i, joint_placement(r, i))
         start = ly.offset(r, STATIC_REGRESSOR) + 12 * (i - 1)
         al.store3(r.work, start, al.scale(s, p))
         for c in range(3):

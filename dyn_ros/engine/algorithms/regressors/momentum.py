@@ -45,52 +45,41 @@ def observer_derivatives(v, s, ds, g):
 
 
 @kernel
-def set_root_at_rest(r):
-    ra.set_root(r)
-    ly.clear(r.work, ly.offset(r, ra.BODY_VELOCITY), 6)
-
-
-@kernel
-def momentum_regressor_kernel(r):
+def store_regressors(r, observing):
+    """The regressor of the momentum; observing also that of its rate."""
     ly.clear_sparse(r, MOMENTUM_REGRESSOR)
-    set_root_at_rest(r)
-    for i in range(1, ly.njoints(r) + 1):
-        ra.place_body(r, i)
-        R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
-        v = motion_in_body_axes(R, ra.body_velocity(r, i))
-        p, j = al.zero3(R[0]), i                    # from the origin of joint j to that of joint i
-        while j > 0:
-            for c in range(ly.ncolumns(r, j)):
-                s = motion_in_body_axes(R, al.motion_moved(p, ra.load_column(r, j, c)))
-                start = 10 * (ly.njoints(r) * (ly.idx_v(r, j) + c) + i - 1)
-                add_to_row(r, ly.offset(r, MOMENTUM_REGRESSOR) + start, momentum_derivatives(v, s))
-            p = al.add(p, ra.from_parent(r, j))
-            j = ly.parent(r, j)
-
-
-@kernel
-def momentum_observer_regressor_kernel(r):
-    ly.clear_sparse(r, MOMENTUM_REGRESSOR)
-    ly.clear_sparse(r, MOMENTUM_OBSERVER_REGRESSOR)
-    set_root_at_rest(r)
+    if observing:
+        ly.clear_sparse(r, MOMENTUM_OBSERVER_REGRESSOR)
+    ra.set_root_at_rest(r)
     for i in range(1, ly.njoints(r) + 1):
         ra.place_body(r, i)
         R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
         v = motion_in_body_axes(R, ra.body_velocity(r, i))
         g = al.rotate_inverse(R, al.constant3(r.floats, ly.GRAVITY))
-        p, j = al.zero3(R[0]), i
+        p, j = al.zero3(R[0]), i                    # from the origin of joint j to that of joint i
         while j > 0:
             v_j = al.load_motion(r.work, ly.offset(r, ra.BODY_VELOCITY) + 6 * j)
             for c in range(ly.ncolumns(r, j)):
                 S = ra.load_column(r, j, c)
                 s = motion_in_body_axes(R, al.motion_moved(p, S))
-                ds = motion_in_body_axes(R, al.motion_moved(p, al.motion_cross(v_j, S)))
                 start = 10 * (ly.njoints(r) * (ly.idx_v(r, j) + c) + i - 1)
                 add_to_row(r, ly.offset(r, MOMENTUM_REGRESSOR) + start, momentum_derivatives(v, s))
-                add_to_row(r, ly.offset(r, MOMENTUM_OBSERVER_REGRESSOR) + start,
-                           observer_derivatives(v, s, ds, g))
+                if observing:
+                    ds = motion_in_body_axes(R, al.motion_moved(p, al.motion_cross(v_j, S)))
+                    add_to_row(r, ly.offset(r, MOMENTUM_OBSERVER_REGRESSOR) + start,
+                               observer_derivatives(v, s, ds, g))
             p = al.add(p, ra.from_parent(r, j))
             j = ly.parent(r, j)
+
+
+@kernel
+def momentum_regressor_kernel(r):
+    store_regressors(r, False)
+
+
+@kernel
+def momentum_observer_regressor_kernel(r):
+    store_regressors(r, True)
 
 
 _momentum = Algorithm("momentum_regressor", momentum_regressor_kernel, (Q, V),

@@ -11,11 +11,9 @@ are then loaded and stored once for ``LANES`` states.
 """
 from __future__ import annotations
 
-import functools
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
@@ -26,6 +24,7 @@ from ...kernel.fields import TAU_IN, A, Q, V, axis_lengths, field
 from ...kernel.types import Array, ArrayLike
 from ...model.inputs import as_array, require_model, require_valid
 from ...model.model import Model
+from ..dynamics.composites import subtree_end
 from .torque import parameter_columns, set_falling_root
 
 NFEATURES = 5
@@ -76,10 +75,7 @@ def bodies_moved(r, k):
     first, end = ly.njoints(r) + 1, 0
     for i in range(1, ly.njoints(r) + 1):
         if ly.idx_v(r, i) <= k and k < ly.idx_v(r, i) + ly.ncolumns(r, i):
-            first, j = min(first, i), i + 1
-            while j <= ly.njoints(r) and ly.parent(r, j) >= i:
-                j += 1
-            end = max(end, j)
+            first, end = min(first, i), max(end, subtree_end(r, i))
     return first, end
 
 
@@ -259,15 +255,9 @@ def normal_equations(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Ar
     torque, columns = first + NFEATURES, np.r_[:10 * model.njoints, first:first + NFEATURES]
     WW = np.empty((model.nv, len(columns), len(columns)))
     for k in range(model.nv):
-        upper = sums[k][np.ix_(columns, columns)]
-        WW[k] = np.where(_above(len(columns)), upper, upper.T)
+        upper = np.triu(sums[k][np.ix_(columns, columns)])
+        WW[k] = upper + np.triu(upper, 1).T
     return NormalEquations(WW, sums[:, columns, torque], sums[:, torque, torque].copy())
-
-
-@functools.cache
-def _above(size: int) -> NDArray[np.bool_]:
-    """Whether the entries of a matrix are on or above the diagonal."""
-    return np.tri(size, dtype=bool).T
 
 
 def _not_negative(model: Model, weights: ArrayLike | None) -> Array | None:

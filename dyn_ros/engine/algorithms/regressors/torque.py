@@ -23,7 +23,7 @@ from ...kernel import algebra as al
 from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import TAU_IN, A, Q, V, field
-from ...kernel.lanes import constant, load
+from ...kernel.lanes import constant
 from ...kernel.types import Array, ArrayLike
 from ...model.inputs import flag
 from ...model.model import Model
@@ -74,8 +74,7 @@ def power_derivatives(w, a, s):
 @kernel
 def set_falling_root(r):
     """Set the universe to rest with an acceleration of minus gravity."""
-    ra.set_root(r)
-    ly.clear(r.work, ly.offset(r, ra.BODY_VELOCITY), 6)
+    ra.set_root_at_rest(r)
     ly.clear(r.work, ly.offset(r, ra.BODY_ACCELERATION), 6)
     for k in range(3):
         ly.increase(r.work, ly.offset(r, ra.BODY_ACCELERATION) + k,
@@ -127,25 +126,13 @@ def joint_torque_regressor_kernel(r):
 # --- the product with joint torques
 
 @kernel
-def column_velocity(r, i):
-    """Store and return the velocity of joint i if its rates are torques."""
-    torques = ly.offset(r, TAU_IN) + ly.idx_v(r, i)
-    s = al.motion_moved(ra.from_parent(r, i),
-                        al.load_motion(r.work, ly.offset(r, COMBINED) + 6 * ly.parent(r, i)))
-    for c in range(ly.ncolumns(r, i)):
-        s = ra.add_column(r, i, c, s, load(r.work, torques + c))
-    al.store_spatial(r.work, ly.offset(r, COMBINED) + 6 * i, s)
-    return s
-
-
-@kernel
 def joint_torque_regressor_product_kernel(r):
     set_falling_root(r)
     ly.clear(r.work, ly.offset(r, COMBINED), 6)
     for i in range(1, ly.njoints(r) + 1):
         w, a = motion_of_body(r, i)
         s = motion_in_body_axes(al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i),
-                                column_velocity(r, i))
+                                ra.velocity(r, i, COMBINED, ly.offset(r, TAU_IN)))
         al.store_inertia(r.work, ly.offset(r, JOINT_TORQUE_REGRESSOR_PRODUCT) + 10 * (i - 1),
                          power_derivatives(w, a, s))
 
