@@ -29,7 +29,7 @@ from .dynamics.crba import COMPOSITE, M, inertia_matrix
 from .dynamics.energy import KINETIC, POTENTIAL, add_rotors
 from .dynamics.rnea import NLE, G, add_force
 from .kinematics import root_axes as ra
-from .kinematics.jacobians import J
+from .kinematics.jacobians import J, store_column
 from .kinematics.kinematics import OMF, place_frames
 
 DHG_DRIFT = field("dhg_drift", (6,),
@@ -64,8 +64,7 @@ def store_jacobian(r):
     for i in range(1, ly.njoints(r) + 1):
         back = al.scale(-1.0, ra.from_root(r, i))
         for c in range(ly.ncolumns(r, i)):
-            al.store_spatial(r.work, ly.offset(r, J) + 6 * (ly.idx_column(r, i) + c),
-                             al.motion_moved(back, ra.load_column(r, i, c)))
+            store_column(r, J, i, c, al.motion_moved(back, ra.load_column(r, i, c)))
 
 
 @kernel

@@ -61,12 +61,6 @@ def add_to_column(r, field, k, f):
 
 
 @kernel
-def no_momentum(r):
-    ly.clear(r.work, ly.offset(r, HG), 6)
-    return al.load_force(r.work, ly.offset(r, HG))
-
-
-@kernel
 def store_momentum(r, h):
     """Store hg, and the velocity of the center of mass."""
     al.store_spatial(r.work, ly.offset(r, HG), h)
@@ -77,7 +71,7 @@ def store_momentum(r, h):
 @kernel
 def momentum_columns(r, c):
     """Store Ag; return the momentum, Ag v. c is com relative to the first joint's origin."""
-    h = no_momentum(r)
+    h = al.Force(al.zero3(c[0]), al.zero3(c[0]))
     clear_columns(r, AG)
     for i in range(1, ly.njoints(r) + 1):
         Y, p = composites.composite(r, i), al.sub(ra.position(r, i), c)
@@ -102,14 +96,15 @@ def dccrba_kernel(r):
     composites.move_bodies(r)
     composites.sum_up(r, COMPOSITE)
     composites.sum_up(r, composites.COMPOSITE_RATE)
-    c, h = locate_com(r), no_momentum(r)
+    c = locate_com(r)
+    h = al.Force(al.zero3(c[0]), al.zero3(c[0]))
     vcom = com.divided_by_mass(composites.composite_rate(r, 0).moment,
                                composites.composite(r, 0).mass)
     clear_columns(r, AG)
     clear_columns(r, DAG)
     for i in range(1, ly.njoints(r) + 1):
-        Y, dY, p = composites.composite(
-            r, i), composites.composite_rate(r, i), al.sub(ra.position(r, i), c)
+        Y, dY = composites.composite(r, i), composites.composite_rate(r, i)
+        p = al.sub(ra.position(r, i), c)
         v = al.load_motion(r.work, ly.offset(r, ra.BODY_VELOCITY) + 6 * i)
         for d in range(ly.ncolumns(r, i)):
             dS = ra.cross_column(r, i, d, v, lift(1.0, p[0]))

@@ -17,6 +17,7 @@ from ...kernel.fields import TAU_IN, field
 from ..dynamics import aba
 from ..dynamics.cholesky import pivot, solve_inward, solve_outward
 from ..dynamics.crba import COMPOSITE
+from ..dynamics.minverse import load_forces
 from ..dynamics.rnea import add_force
 from ..kinematics import root_axes as ra
 from .products import rows_of
@@ -39,16 +40,6 @@ def store_unit_force(r, k, f):
     for x in range(3):
         la.store(r.work, a + WIDTH * x, f.linear[x])
         la.store(r.work, a + WIDTH * (3 + x), f.angular[x])
-
-
-@kernel
-def load_unit_forces(r, forces, k, count):
-    a = forces + k
-    return al.Force((la.load_simd(r.work, a, count), la.load_simd(r.work, a + WIDTH, count),
-                     la.load_simd(r.work, a + 2 * WIDTH, count)),
-                    (la.load_simd(r.work, a + 3 * WIDTH, count),
-                     la.load_simd(r.work, a + 4 * WIDTH, count),
-                     la.load_simd(r.work, a + 5 * WIDTH, count)))
 
 
 @kernel
@@ -76,7 +67,7 @@ def propagate(r, forces, joint, end, start, stop, eliminating, moving):
     X_, b_ = ly.offset(r, ELIMINATED), ly.offset(r, EXCESS)
     for k in range(start, stop, la.simd_width(r.work)):
         count = stop - k
-        f = load_unit_forces(r, forces, k, count)
+        f = load_forces(r, forces + k, WIDTH, count)
         b = la.load_simd(r.work, b_ + k, count) if moving else la.lift(0.0, f.linear[0])
         i = joint
         while i > end:
@@ -95,9 +86,8 @@ def propagate(r, forces, joint, end, start, stop, eliminating, moving):
         if eliminating and end > 0:
             add_to_trunk(r, k, count, f)
         if moving:
-            last = al.load_motion(r.work, ly.offset(r, aba.LINK_ACCELERATION))
             if end == 0:
-                b = b + al.power(f, last)
+                b = b + al.power(f, al.load_motion(r.work, ly.offset(r, aba.LINK_ACCELERATION)))
             la.store_simd(r.work, b_ + k, count, b)
 
 

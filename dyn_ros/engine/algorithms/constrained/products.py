@@ -103,12 +103,3 @@ def combine(r, C, s, A, B, inner, s2, A2, B2, inner2, rows, columns):
 def multiply(r, C, s, A, B, rows, inner, columns):
     """C <- s A' B."""
     combine(r, C, 1.0, A, B, 0, s, A, B, inner, rows, columns)
-
-
-@kernel
-def copy_rows(r, source, target, sign, rows, columns):
-    """target <- sign source."""
-    for i in range(rows):
-        for k in range(0, columns, la.simd_width(r.work)):
-            x = la.load_simd(r.work, source.start + source.step * i + k, columns - k)
-            la.store_simd(r.work, target.start + target.step * i + k, columns - k, sign * x)

@@ -200,8 +200,9 @@ def dot_rows(r, n, a, b):
 
 
 @kernel
-def orthogonalize(r, n, W):
-    """Rotate pairs of rows of W until all are orthogonal."""
+def orthogonalize(r, n, A, W):
+    """W <- A, with pairs of rows rotated until all are orthogonal."""
+    copy_rows(r, n, A, W)
     for _ in range(SWEEPS):
         finished = True
         for p in range(n - 1):
@@ -237,8 +238,7 @@ def largest_length(r, n, W):
 def solve_singular(r, n, A, x, policy, tolerance):
     """x <- the truncated or damped inverse of A, times x; return the rank."""
     W, b = ly.offset(r, FACTOR), ly.offset(r, RIGHT)
-    copy_rows(r, n, A, W)
-    orthogonalize(r, n, W)
+    orthogonalize(r, n, A, W)
     cut = la.lift(tolerance, la.load(r.work, x))
     if policy != ABSOLUTE:
         cut = cut * largest_length(r, n, W)
@@ -267,8 +267,7 @@ def rank_of(r, n, A, tolerance):
     if is_regular(r, n, A, tolerance):
         return set_weights(r, n, A, True)[1]
     W = ly.offset(r, FACTOR)
-    copy_rows(r, n, A, W)
-    orthogonalize(r, n, W)
+    orthogonalize(r, n, A, W)
     cut = tolerance * largest_length(r, n, W)
     rank = la.lift(0.0, cut)
     for p in range(n):
@@ -334,8 +333,7 @@ def store_inverse(r, n, target):
 @subroutine
 def store_pseudoinverse(r, n, A, tolerance, target):
     W = ly.offset(r, FACTOR)
-    copy_rows(r, n, A, W)
-    orthogonalize(r, n, W)
+    orthogonalize(r, n, A, W)
     cut = tolerance * largest_length(r, n, W)
     ly.clear(r.work, target, WIDTH * n)
     for p in range(n):

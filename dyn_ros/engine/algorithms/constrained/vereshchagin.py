@@ -188,7 +188,7 @@ def solve_constrained_projected(r):
 def sweep_outward(r):
     """Sweep 1, and the acceleration of the root."""
     aba.outward_velocities(r)
-    aba.accelerate_root(r)
+    ra.let_fall(r, aba.LINK_ACCELERATION)
     if ly.has_input(r, fields.ROOT_ACC):
         al.store_spatial(r.work, ly.offset(r, aba.LINK_ACCELERATION),
                          al.load_motion(r.work, ly.offset(r, fields.ROOT_ACC)))

@@ -3,6 +3,7 @@
 """Contacts: what a caller declares, and the forces by name."""
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
@@ -114,19 +115,14 @@ class Contact:
         raise AttributeError(f"a Contact cannot be changed; {name!r} cannot be deleted")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, tuple(getattr(self, name) for name in (
-            "frame", "dimension", "reference_frame", "other", "placement", "other_placement",
-            "kp", "kd", "name"))
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return functools.partial(Contact, **values), ()
 
     def __repr__(self) -> str:
         other = "" if self.other is None else f", other={self.other!r}"
         return (f"Contact({self.frame!r}, dimension={self.dimension}, "
                 f"{self.reference_frame.name}{other}"
                 f"{'' if self.name in (None, self.frame) else f', name={self.name!r}'})")
-
-
-def _restored(*values: Any) -> Contact:
-    return Contact(*values[:-1], name=values[-1])
 
 
 def _require_frame(name: str, value: object) -> None:

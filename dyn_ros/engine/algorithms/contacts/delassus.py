@@ -14,7 +14,6 @@ from ...kernel.fields import MAX_CONSTRAINTS, Q, field
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
 from ..constrained import constraint_forces as cf
-from ..constrained.products import copy_rows, rows_of
 from ..constrained.semidefinite import factor_cholesky, invert_semidefinite
 from ..dynamics.aba import eliminate_all
 from ..dynamics.cholesky import factor
@@ -76,13 +75,19 @@ def eliminate_contacts_projected(r):
 
 
 @kernel
-def compact(r, source, target):
-    """Copy an m x m matrix without the gaps between its rows."""
+def copy_matrix(r, source, step, target, target_step):
+    """Copy an m x m matrix; its rows are a step apart."""
     m = ly.nconstraints(r)
     for k in range(m):
         for i in range(0, m, la.simd_width(r.work)):
-            la.store_simd(r.work, ly.offset(r, target) + m * k + i, m - i,
-                          la.load_simd(r.work, ly.offset(r, source) + cf.WIDTH * k + i, la.LANES))
+            la.store_simd(r.work, target + target_step * k + i, m - i,
+                          la.load_simd(r.work, source + step * k + i, m - i))
+
+
+@kernel
+def compact(r, source, target):
+    """Copy an m x m matrix without the gaps between its rows."""
+    copy_matrix(r, ly.offset(r, source), cf.WIDTH, ly.offset(r, target), ly.nconstraints(r))
 
 
 @kernel
@@ -130,8 +135,7 @@ def invert_delassus(r):
 def factor_delassus(r):
     couple(r)
     m = ly.nconstraints(r)
-    copy_rows(r, rows_of(ly.offset(r, DELASSUS), m), rows_of(ly.offset(r, cf.COUPLING), cf.WIDTH),
-              1.0, m, m)
+    copy_matrix(r, ly.offset(r, DELASSUS), m, ly.offset(r, cf.COUPLING), cf.WIDTH)
     factor_cholesky(r, m, ly.offset(r, cf.COUPLING), ly.offset(r, PADDED), TOLERANCE)
     compact(r, PADDED, DELASSUS_CHOLESKY)
 

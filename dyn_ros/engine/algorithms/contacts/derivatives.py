@@ -24,6 +24,8 @@ from ..derivatives import rnea_derivatives as rd
 from ..derivatives.aba_derivatives import DDQ_DQ, DDQ_DV
 from ..dynamics.aba import DDQ
 from ..dynamics.minverse import MINV, inverse_after_elimination, inverse_after_factor
+from ..kinematics.kinematics import OA_GF
+from ..kinematics.root_axes import let_fall
 from . import dynamics, rates
 from .contacts import Contact
 from .packed import CONTACTS, ROWS, contact_table
@@ -50,7 +52,7 @@ def differentiate(r):
     n = nv(r)
     for k in range(n):
         store(r.work, offset(r, A) + k, load(r.work, offset(r, DDQ) + k))
-    rc.set_gravity(r)
+    let_fall(r, OA_GF)
     rc.outward_bodies(r, True, False)
     rates.add_contact_forces(r, offset(r, dynamics.LAMBDA_C), offset(r, rc.COMPOSITE_FORCE))
     rd.inward(r, False)

@@ -23,14 +23,15 @@ from ..constrained import constraint_forces as cf
 from ..dynamics.aba import (
     BIAS_TORQUE,
     DDQ,
+    LINK_ACCELERATION,
     aba,
-    accelerate_root,
     inward_inertias,
     outward_accelerations,
     outward_velocities,
 )
 from ..dynamics.cholesky import factor
 from ..dynamics.crba import crba_kernel
+from ..kinematics.root_axes import let_fall
 from .contacts import ITERATIONS, Contact, ContactForces
 from .packed import CONTACTS, ROWS, SOLUTION, contact_table
 from .rows import FORCES, couple_contacts, propagate_contacts, to_origin
@@ -69,7 +70,7 @@ def move_forces(r):
 @subroutine
 def solve_contacts(r):
     outward_velocities(r)
-    accelerate_root(r)
+    let_fall(r, LINK_ACCELERATION)
     inward_inertias(r)
     propagate_contacts(r, True, True)
     constrain(r)
@@ -82,7 +83,7 @@ def solve_contacts_projected(r):
     crba_kernel(r)
     factor(r)
     outward_velocities(r)
-    accelerate_root(r)
+    let_fall(r, LINK_ACCELERATION)
     cf.eliminate_projected(r)
     propagate_contacts(r, False, True)
     cf.eliminate_columns(r)

@@ -27,10 +27,10 @@ from ..dynamics.crba import place_robot
 from ..dynamics.rnea import TAU, newton_euler
 from ..kinematics.root_axes import from_parent
 from . import packed, rows
-from .contacts import ITERATIONS, RANK, RESIDUAL, Contact, ContactForces
+from .contacts import Contact, ContactForces
 from .dynamics import LAMBDA_C
 from .packed import CONTACTS, ROWS, SOLUTION, contact_table
-from .system import TOLERANCE
+from .system import TOLERANCE, report
 
 WEIGHTS = field("_weights", ("constraints",))           # of the squares of forces
 TORQUE_WEIGHTS = field("_torque_weights", ("nv",))
@@ -56,12 +56,6 @@ def nbase(r):
 
 
 @kernel
-def set_rows(r):
-    place_robot(r)
-    rows.propagate_contacts(r, False, False)
-
-
-@kernel
 def violation(r, rest, count):
     """The largest of some numbers."""
     largest = la.lift(0.0, la.load(r.work, rest))
@@ -69,13 +63,6 @@ def violation(r, rest, count):
         x = absolute(la.load(r.work, rest + j))
         largest = la.select_above(x, largest, x, largest)
     return largest
-
-
-@kernel
-def report(r, rank, residual):
-    la.store(r.work, ly.offset(r, SOLUTION) + RANK, rank)
-    la.store(r.work, ly.offset(r, SOLUTION) + RESIDUAL, residual)
-    la.store(r.work, ly.offset(r, SOLUTION) + ITERATIONS, 1.0)
 
 
 @kernel
@@ -148,10 +135,11 @@ def carry_base(r):
 @kernel
 def contact_inverse_dynamics_kernel(r):
     newton_euler(r, True, ly.offset(r, TAU))
-    set_rows(r)
+    place_robot(r)
+    rows.propagate_contacts(r, False, False)
     rank = carry_base(r)
     subtract_forces(r, ly.offset(r, TAU))
-    report(r, rank, violation(r, ly.offset(r, TAU), nbase(r)))
+    report(r, rank, violation(r, ly.offset(r, TAU), nbase(r)), 1.0)
     rows.to_origin(r, rows.FORCES, ly.offset(r, LAMBDA_C), 1)
 
 
@@ -190,10 +178,11 @@ def contact_forces_kernel(r):
     for j in range(ly.nv(r)):
         la.store(r.work, ly.offset(r, REST) + j,
                  la.load(r.work, ly.offset(r, TAU) + j) - la.load(r.work, ly.offset(r, TAU_IN) + j))
-    set_rows(r)
+    place_robot(r)
+    rows.propagate_contacts(r, False, False)
     rank = fit_forces(r)
     subtract_forces(r, ly.offset(r, REST))
-    report(r, rank, violation(r, ly.offset(r, REST), ly.nv(r)))
+    report(r, rank, violation(r, ly.offset(r, REST), ly.nv(r)), 1.0)
     rows.to_origin(r, rows.FORCES, ly.offset(r, LAMBDA_C), 1)
 
 

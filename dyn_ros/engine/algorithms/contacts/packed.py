@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,15 +46,6 @@ class ContactTable(int):
     zeros: Array                        # one for each row
     rows: dict[str, slice]
     damping: float
-
-
-class Settings(NamedTuple):
-    """How contacts are resolved."""
-
-    damping: float = 0.0
-    residual: float | None = None       # that ends proximal iterations
-    max_iterations: int = 1
-    restitution: float = 0.0
 
 
 def contact_table(model: Model, data: Data, contacts: Sequence[Contact],
@@ -111,6 +101,7 @@ def require_contacts(contacts):
 
 
 def _checked_settings(damping, residual, most, restitution):
+    """How contacts are resolved; iterations end at the residual, or after the most."""
     damping = float(finite_array("damping", damping, ()))
     if damping < 0.0:
         raise ValueError(f"damping: expected a number of 0 or more, got {damping:g}")
@@ -118,7 +109,7 @@ def _checked_settings(damping, residual, most, restitution):
     if not 0.0 <= restitution <= 1.0:
         raise ValueError(f"restitution: expected a number from 0 to 1, got {restitution:g}")
     if residual is None:
-        return Settings(damping, None, 1, restitution)
+        return damping, 0.0, 1, restitution
     residual = float(finite_array("residual", residual, ()))
     if residual < 0.0:
         raise ValueError(f"residual: expected a number of 0 or more, got {residual:g}")
@@ -129,7 +120,7 @@ def _checked_settings(damping, residual, most, restitution):
             or not 1 <= most <= _MOST_ITERATIONS):
         raise ValueError(f"max_iterations: expected a whole number from 1 to {_MOST_ITERATIONS}, "
                          f"got {most!r:.80}")
-    return Settings(damping, residual, int(most), restitution)
+    return damping, residual, int(most), restitution
 
 
 def _new_table(model, contacts, settings):
@@ -138,10 +129,10 @@ def _new_table(model, contacts, settings):
         raise ValueError(f"contacts: expected at most {MAX_CONSTRAINTS} rows, 3 or 6 for each "
                          f"contact, got {ends[-1]} in {len(contacts)} contacts")
     numbers = np.zeros(CONTACT + CONTACT_SIZE * len(contacts), np.int64)
-    numbers[NCONTACTS], numbers[MOST_ITERATIONS] = len(contacts), settings.max_iterations
     floats = numbers.view(np.float64)
-    floats[DAMPING], floats[WANTED_RESIDUAL] = settings.damping, settings.residual or 0.0
-    floats[RESTITUTION] = settings.restitution
+    (floats[DAMPING], floats[WANTED_RESIDUAL], numbers[MOST_ITERATIONS],
+     floats[RESTITUTION]) = settings
+    numbers[NCONTACTS] = len(contacts)
     rows: dict[str, slice] = {}
     for n, contact in enumerate(contacts):
         row = slice(CONTACT + CONTACT_SIZE * n, CONTACT + CONTACT_SIZE * (n + 1))
@@ -151,7 +142,7 @@ def _new_table(model, contacts, settings):
         rows[name] = slice(int(ends[n]), int(ends[n + 1]))
     found = ContactTable(numbers.ctypes.data)
     found.contacts, found.numbers, found.rows = contacts, numbers, rows
-    found.zeros, found.damping = np.zeros(ends[-1]), settings.damping
+    found.zeros, found.damping = np.zeros(ends[-1]), settings[0]
     return found
 
 

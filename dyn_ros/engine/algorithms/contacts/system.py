@@ -41,13 +41,19 @@ def store_wanted(r, x):
 
 
 @kernel
+def report(r, rank, residual, iterations):
+    solution = offset(r, packed.SOLUTION)
+    la.store(r.work, solution + contacts.RANK, rank)
+    la.store(r.work, solution + contacts.RESIDUAL, residual)
+    la.store(r.work, solution + contacts.ITERATIONS, iterations)
+
+
+@kernel
 def solve_least_norm(r, forces):
     """The forces of least norm among those with the least violation."""
     store_wanted(r, forces)
     rank = semidefinite.solve_scaled(r, nconstraints(r), offset(r, COUPLING), forces, TOLERANCE)
-    la.store(r.work, offset(r, packed.SOLUTION) + contacts.RANK, rank)
-    la.store(r.work, offset(r, packed.SOLUTION) + contacts.RESIDUAL, largest_violation(r, forces))
-    la.store(r.work, offset(r, packed.SOLUTION) + contacts.ITERATIONS, 1.0)
+    report(r, rank, largest_violation(r, forces), 1.0)
 
 
 @kernel
@@ -85,19 +91,18 @@ def iterate(r, forces, previous, n):
 @kernel
 def solve_damped(r, forces, previous):
     """Damped forces; further iterations approach those without damping."""
-    solution, wanted = offset(r, packed.SOLUTION), packed.setting(r, packed.WANTED_RESIDUAL)
-    la.store(r.work, solution + contacts.RANK,
-             semidefinite.rank_of(r, nconstraints(r), offset(r, COUPLING), TOLERANCE))
+    wanted = packed.setting(r, packed.WANTED_RESIDUAL)
+    report(r, semidefinite.rank_of(r, nconstraints(r), offset(r, COUPLING), TOLERANCE),
+           wanted + 1.0, 0.0)
     semidefinite.factor_semidefinite(r, nconstraints(r), offset(r, COUPLING),
                                      damping_above_rounding(r))
     for k in range(nconstraints(r)):
         la.store(r.work, forces + k, 0.0)
         la.store(r.work, previous + k, 0.0)
-    la.store(r.work, solution + contacts.ITERATIONS, 0.0)
-    la.store(r.work, solution + contacts.RESIDUAL, wanted + 1.0)
     for n in range(packed.integer(r, packed.MOST_ITERATIONS)):
         iterate(r, forces, previous, n)
-        if la.all_above(wanted, la.load(r.work, solution + contacts.RESIDUAL)):
+        residual = la.load(r.work, offset(r, packed.SOLUTION) + contacts.RESIDUAL)
+        if la.all_above(wanted, residual):
             return
 
 

@@ -32,13 +32,6 @@ COMPOSITE_FORCE = field("_of", ("rows", 6))
 # --- outward
 
 @kernel
-def set_gravity(r):
-    """Set the acceleration of the universe to minus gravity."""
-    ly.clear(r.work, ly.offset(r, OA_GF), 6)
-    al.store3(r.work, ly.offset(r, OA_GF), al.scale(-1.0, al.constant3(r.floats, ly.GRAVITY)))
-
-
-@kernel
 def set_relative(r):
     """Set the universe to rest, about the first joint's origin."""
     ra.set_root_relative(r)
@@ -125,7 +118,7 @@ def subtract_external_force(r, i):
 @kernel
 def outward(r, placed):
     """Columns, velocities, accelerations and bodies of all joints; see ``placed_columns``."""
-    set_gravity(r)
+    ra.let_fall(r, OA_GF)
     outward_bodies(r, placed, not holds_lanes(r.work))
 
 

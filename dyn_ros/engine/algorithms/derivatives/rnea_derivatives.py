@@ -199,7 +199,7 @@ def inward_at_rest(r, dq):
 def statics_derivatives(r, dq):
     """``outward`` and ``inward`` at rest: psidd is -g x S, psid is zero."""
     rc.set_relative(r)
-    rc.set_gravity(r)
+    ra.let_fall(r, OA_GF)
     oa = al.load_motion(r.work, ly.offset(r, OA_GF))
     for i in range(1, ly.njoints(r) + 1):
         Y = rc.place_columns(r, i)

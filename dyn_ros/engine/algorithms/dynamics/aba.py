@@ -170,14 +170,6 @@ def inward_inertias(r):
 
 
 @kernel
-def accelerate_root(r):
-    """Set the acceleration of the universe to minus gravity."""
-    ly.clear(r.work, ly.offset(r, LINK_ACCELERATION), 6)
-    al.store3(r.work, ly.offset(r, LINK_ACCELERATION),
-              al.scale(-1.0, al.constant3(r.floats, ly.GRAVITY)))
-
-
-@kernel
 def outward_accelerations(r):
     """Pass 3: joint accelerations."""
     a_ = ly.offset(r, LINK_ACCELERATION)
@@ -211,7 +203,7 @@ def projected_aba_kernel(r):
 def aba_kernel(r):
     outward_velocities(r)
     inward_inertias(r)
-    accelerate_root(r)
+    ra.let_fall(r, LINK_ACCELERATION)
     outward_accelerations(r)
 
 

@@ -12,7 +12,7 @@ from ...kernel.fields import F_EXT, JOINT_A, JOINT_F, JOINT_V, LIMI, OMI, A, Q, 
 from ...kernel.joints import add_subspace_times
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
-from ..kinematics.kinematics import place_all
+from ..kinematics.kinematics import place_all, place_in_world
 from .rnea import TAU, newton_euler
 
 H = field("h", ("rows", 6), "Momentum (linear, angular) of each joint's body, expressed in the "
@@ -54,9 +54,7 @@ def body_momenta_kernel(r):
 def joint_forces_kernel(r):
     newton_euler(r, True, ly.offset(r, TAU))
     for i in range(1, ly.njoints(r) + 1):
-        oMp = al.load_se3(r.work, ly.offset(r, OMI) + 16 * ly.parent(r, i))
-        al.store_se3(r.work, ly.offset(r, OMI) + 16 * i,
-                     al.compose(oMp, al.load_se3(r.work, ly.offset(r, LIMI) + 16 * i)))
+        place_in_world(r, i, al.load_se3(r.work, ly.offset(r, LIMI) + 16 * i))
         store_in_world(r, OF, i, al.load_force(r.work, ly.offset(r, JOINT_F) + 6 * i))
 
 

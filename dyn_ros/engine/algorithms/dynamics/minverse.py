@@ -51,8 +51,8 @@ def store_steps(r):
 
 
 @kernel
-def load_propagated(r, k, count):
-    f, w = ly.offset(r, PROPAGATED) + k, ly.padded(r)
+def load_forces(r, f, w, count):
+    """Vectors of forces, one in each column from offset f on, in rows of w numbers."""
     return al.Force((la.load_simd(r.work, f, count), la.load_simd(r.work, f + w, count),
                      la.load_simd(r.work, f + 2 * w, count)),
                     (la.load_simd(r.work, f + 3 * w, count), la.load_simd(r.work, f + 4 * w, count),
@@ -73,10 +73,10 @@ def pass_inward(r):
     for j in range(ly.nv(r) - 1, -1, -1):
         row, V_ = ly.offset(r, STEPS) + 13 * j, ly.offset(r, ROOT) + ly.padded(r) * j
         end = ly.velocity_end(r, j)
-        S, U_j, s = al.load_motion(r.work, row), al.load_force(r.work, row + 6), la.load(r.work,
-                                                                                         row + 12)
+        S, U_j = al.load_motion(r.work, row), al.load_force(r.work, row + 6)
+        s = la.load(r.work, row + 12)
         for k in range(j + 1, end, la.simd_width(r.work)):
-            f = load_propagated(r, k, end - k)
+            f = load_forces(r, ly.offset(r, PROPAGATED) + k, ly.padded(r), end - k)
             x = -al.power(f, S)
             la.store_simd(r.work, V_ + k, end - k, x)
             store_propagated(r, k, end - k, al.force_add(f, al.force_scale(x, U_j)))

@@ -17,7 +17,7 @@ from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import JOINT_V, LIMI, Q, V, field
 from ...kernel.joints import add_subspace_times, add_subspace_transpose_times, joint_placement
-from ...kernel.lanes import constant, load, store
+from ...kernel.lanes import load, store
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
 from .rnea import add_force
@@ -31,17 +31,13 @@ FALL = field("_fall", ("rows", 3))                      # gravity, in the axes o
 
 
 @kernel
-def clear_universe(r):
+def momenta_of_bodies(r, velocity):
+    """Outward pass, with the velocities at an offset; gravity is expressed in the joints' axes."""
+    ly.clear(r.work, ly.offset(r, P), ly.nv(r))
     ly.clear(r.work, ly.offset(r, JOINT_V), 6)
     ly.clear(r.work, ly.offset(r, SUBTREE_MOMENTUM), 6)
     ly.clear(r.work, ly.offset(r, SUBTREE_MASS), 4)
-    for k in range(3):
-        store(r.work, ly.offset(r, FALL) + k, constant(r.floats, ly.GRAVITY + k))
-
-
-@kernel
-def momenta_of_bodies(r, velocity):
-    """Outward pass, with the velocities at an offset; gravity is expressed in the joints' axes."""
+    al.store3(r.work, ly.offset(r, FALL), al.constant3(r.floats, ly.GRAVITY))
     X_, v_, h_ = ly.offset(r, LIMI), ly.offset(r, JOINT_V), ly.offset(r, SUBTREE_MOMENTUM)
     for i in range(1, ly.njoints(r) + 1):
         p = ly.parent(r, i)
@@ -81,9 +77,7 @@ def add_rotor_momenta(r, velocity):
 @kernel
 def momentum_of(r, velocity):
     """Store M times a velocity in P, and the subtrees' momenta."""
-    clear_universe(r)
     momenta_of_bodies(r, velocity)
-    ly.clear(r.work, ly.offset(r, P), ly.nv(r))
     for i in range(ly.njoints(r), 0, -1):
         h = al.load_force(r.work, ly.offset(r, SUBTREE_MOMENTUM) + 6 * i)
         add_subspace_transpose_times(r, i, h, ly.offset(r, P), 1)
@@ -93,9 +87,7 @@ def momentum_of(r, velocity):
 
 @kernel
 def momentum_terms_kernel(r):
-    clear_universe(r)
     momenta_of_bodies(r, ly.offset(r, V))
-    ly.clear(r.work, ly.offset(r, P), ly.nv(r))
     ly.clear(r.work, ly.offset(r, P_RATE), ly.nv(r))
     for i in range(ly.njoints(r), 0, -1):
         h = al.load_force(r.work, ly.offset(r, SUBTREE_MOMENTUM) + 6 * i)

@@ -15,9 +15,10 @@ from ...kernel.joints import (
     cross_subspace_times,
     joint_placement,
 )
-from ...kernel.lanes import constant, load
+from ...kernel.lanes import load
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
+from ..kinematics.root_axes import let_fall
 
 TAU = field("tau", ("nv",), "Joint torques and forces [N m, N].")
 NLE = field("nle", ("nv",), "Coriolis, centrifugal and gravity torques [N m, N].")
@@ -28,10 +29,8 @@ G = field("g", ("nv",), "Gravity torques [N m, N].")
 def set_base(r):
     """Set the universe to rest with an acceleration of minus gravity."""
     ly.clear(r.work, ly.offset(r, JOINT_V), 6)
-    ly.clear(r.work, ly.offset(r, JOINT_A), 6)
     ly.clear(r.work, ly.offset(r, JOINT_F), 6)
-    for k in range(3):
-        ly.increase(r.work, ly.offset(r, JOINT_A) + k, -constant(r.floats, ly.GRAVITY + k))
+    let_fall(r, JOINT_A)
 
 
 @kernel

@@ -92,9 +92,8 @@ def to_reference_frame(X, reference):
     if reference == WORLD:
         return X
     if reference == LOCAL:
-        one, zero = al.lift3((1.0, 0.0, 0.0), X.translation[0]), al.zero3(X.translation[0])
-        return al.SE3((one[0], zero[0], zero[0], zero[0], one[0], zero[0], zero[0], zero[0],
-                       one[0]), zero)
+        return al.SE3(al.lift9((1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), X.translation[0]),
+                      al.zero3(X.translation[0]))
     return al.SE3(X.rotation, al.zero3(X.translation[0]))
 
 

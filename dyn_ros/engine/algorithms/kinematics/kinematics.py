@@ -7,7 +7,7 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel
+from ...kernel.compiler import kernel, sequence
 from ...kernel.fields import JOINT_A, JOINT_V, LIMI, OMI, A, Q, V, field
 from ...kernel.joints import add_subspace_times, column, cross_subspace_times, joint_placement
 from ...kernel.lanes import load, store
@@ -38,14 +38,6 @@ def place_in_world(r, i, X):
 
 
 @kernel
-def place_joint(r, i):
-    """Store the placement of joint i in its parent and in the world; return the latter."""
-    X = joint_placement(r, i)
-    al.store_se3(r.work, ly.offset(r, LIMI) + 16 * i, X)
-    return place_in_world(r, i, X)
-
-
-@kernel
 def world_column(r, i, c, X):
     """Column c of joint i, placed at X, in the world; with the multiplier of a mimic joint."""
     if ly.kind(r, i) == ly.REVOLUTE:
@@ -59,8 +51,11 @@ def world_column(r, i, c, X):
 
 @kernel
 def place_all(r):
+    """Store the placements of all joints in their parents and in the world."""
     for i in range(1, ly.njoints(r) + 1):
-        place_joint(r, i)
+        X = joint_placement(r, i)
+        al.store_se3(r.work, ly.offset(r, LIMI) + 16 * i, X)
+        place_in_world(r, i, X)
 
 
 @kernel
@@ -130,12 +125,6 @@ def place_frames(r):
         al.store_se3(r.work, ly.offset(r, OMF) + 16 * f, al.compose(X, ly.frame_placement(r, f)))
 
 
-@kernel
-def frame_placements_kernel(r):
-    place_all(r)
-    place_frames(r)
-
-
 _forward = Algorithm("forward_kinematics", forward_kinematics_kernel, (Q, V, A),
                      (OMI, LIMI, JOINT_V, JOINT_ACC, OV, OA), optional=(V, A),
                      also_writes=(JOINT_A, OA_GF)).caller()
@@ -143,7 +132,7 @@ _less_gravity = Algorithm("accelerations_less_gravity", forward_kinematics_kerne
                           (JOINT_A, OA_GF), optional=(V, A),
                           also_writes=(OMI, LIMI, JOINT_V, JOINT_ACC, OV, OA)).caller()
 _bias = Algorithm("bias_acceleration", bias_acceleration_kernel, (Q, V), (OA_DRIFT,)).caller()
-_placements = Algorithm("frame_placements", frame_placements_kernel, (Q,), (OMF,),
+_placements = Algorithm("frame_placements", sequence(place_all, place_frames), (Q,), (OMF,),
                         also_writes=(OMI, LIMI)).caller()
 
 

@@ -37,6 +37,13 @@ def set_root_at_rest(r):
 
 
 @kernel
+def let_fall(r, field):
+    """Set the acceleration of the universe in a field to minus gravity."""
+    ly.clear(r.work, ly.offset(r, field), 6)
+    al.store3(r.work, ly.offset(r, field), al.scale(-1.0, al.constant3(r.floats, ly.GRAVITY)))
+
+
+@kernel
 def place_body(r, i):
     """Store rotation, offset from the parent and motion subspace of joint i; return its inertia."""
     R_p = al.load9(r.work, ly.offset(r, ROTATION) + 9 * ly.parent(r, i))

@@ -122,9 +122,7 @@ def _finite_spatial(name: str, value: ArrayLike) -> Array:
 
 def _skew(x: Array) -> Array:
     """The cross-product matrices of vectors."""
-    found = np.zeros((*x.shape, 3))
-    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
-        found[..., k, j], found[..., j, k] = x[..., i], -x[..., i]
+    found: Array = np.cross(np.eye(3), x[..., None, :])
     return found
 
 

@@ -23,7 +23,6 @@ from ...kernel import algebra as al
 from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import TAU_IN, A, Q, V, field
-from ...kernel.lanes import constant
 from ...kernel.types import Array, ArrayLike
 from ...model.inputs import flag
 from ...model.model import Model
@@ -75,10 +74,7 @@ def power_derivatives(w, a, s):
 def set_falling_root(r):
     """Set the universe to rest with an acceleration of minus gravity."""
     ra.set_root_at_rest(r)
-    ly.clear(r.work, ly.offset(r, ra.BODY_ACCELERATION), 6)
-    for k in range(3):
-        ly.increase(r.work, ly.offset(r, ra.BODY_ACCELERATION) + k,
-                    -constant(r.floats, ly.GRAVITY + k))
+    ra.let_fall(r, ra.BODY_ACCELERATION)
 
 
 @kernel
