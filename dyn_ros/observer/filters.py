@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.algorithms import crba
-from ..engine.algorithms.filters import disturbance_filter, low_pass
+from ..engine.algorithms.filters import disturbance_filter
+from ..engine.algorithms.filters.momentum_observer import LOW_PASS
 from ..engine.call.algorithm import compiled
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array, ArrayLike
@@ -263,7 +264,7 @@ class LowPass:
             raise ValueError(f"x: expected {len(value)} numbers as before, got {x.shape[1]}; call "
                              "reset before another signal")
         filtered = np.empty(x.shape)
-        call = compiled(low_pass.FILTER)
+        call = compiled(LOW_PASS)
         call(x, -np.expm1(-self._bandwidth * dt), int(len(dt) > 1), value, filtered)
         return filtered
 

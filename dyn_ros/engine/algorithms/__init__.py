@@ -61,6 +61,9 @@ from .dynamics.aba import aba as aba
 from .dynamics.articulated_inertias import articulated_inertias as articulated_inertias
 from .dynamics.bodies import body_momenta as body_momenta
 from .dynamics.bodies import joint_forces as joint_forces
+from .dynamics.bodies import kinetic_energy as kinetic_energy
+from .dynamics.bodies import mechanical_energy as mechanical_energy
+from .dynamics.bodies import potential_energy as potential_energy
 from .dynamics.cholesky import cholesky as cholesky
 from .dynamics.cholesky import cholesky_M_times as cholesky_M_times
 from .dynamics.cholesky import cholesky_solve as cholesky_solve
@@ -68,11 +71,8 @@ from .dynamics.cholesky import cholesky_U_solve as cholesky_U_solve
 from .dynamics.cholesky import cholesky_U_times as cholesky_U_times
 from .dynamics.cholesky import cholesky_Ut_solve as cholesky_Ut_solve
 from .dynamics.cholesky import cholesky_Ut_times as cholesky_Ut_times
-from .dynamics.composites import composite_inertias as composite_inertias
+from .dynamics.crba import composite_inertias as composite_inertias
 from .dynamics.crba import crba as crba
-from .dynamics.energy import kinetic_energy as kinetic_energy
-from .dynamics.energy import mechanical_energy as mechanical_energy
-from .dynamics.energy import potential_energy as potential_energy
 from .dynamics.frame_forces import frame_force as frame_force
 from .dynamics.frame_forces import frame_forces as frame_forces
 from .dynamics.friction import joint_friction as joint_friction

@@ -24,9 +24,8 @@ from ..kernel.types import Array, ArrayLike, Scalar
 from ..model.model import Model
 from .centroidal import centroidal
 from .centroidal.com import COM, JCOM, MASS, SUBTREE_COM, SUBTREE_MASS, VCOM, divided_by_mass
-from .dynamics.composites import composite, place_bodies, sum_up
-from .dynamics.crba import COMPOSITE, M, inertia_matrix
-from .dynamics.energy import KINETIC, POTENTIAL, add_rotors
+from .dynamics.bodies import KINETIC, POTENTIAL, add_rotors
+from .dynamics.crba import COMPOSITE, M, composite, inertia_matrix, place_bodies, sum_up
 from .dynamics.rnea import NLE, G, add_force
 from .kinematics import root_axes as ra
 from .kinematics.jacobians import J, store_column

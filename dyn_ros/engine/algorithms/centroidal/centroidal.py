@@ -17,8 +17,7 @@ from ...kernel.fields import A, Q, V, field
 from ...kernel.lanes import lift, load
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
-from ..dynamics import composites
-from ..dynamics.crba import COMPOSITE, composite_column
+from ..dynamics import crba
 from ..kinematics import root_axes as ra
 from . import com
 
@@ -37,11 +36,11 @@ IG = field("Ig", (6, 6), "Inertia of the whole robot about the center of mass, w
 @kernel
 def locate_com(r):
     """Store com and Ig of the whole robot; return com relative to the first joint's origin."""
-    Y = composites.composite(r, 0)
+    Y = crba.composite(r, 0)
     c = com.store_com(r, Y.mass, Y.moment)
     about_com = al.inertia_moved(al.scale(-1.0, c), Y).rotational
-    composites.store_inertia_matrix(r.work, ly.offset(r, IG),
-                                    al.Inertia(Y.mass, al.zero3(c[0]), about_com))
+    crba.store_inertia_matrix(r.work, ly.offset(r, IG),
+                              al.Inertia(Y.mass, al.zero3(c[0]), about_com))
     return c
 
 
@@ -65,7 +64,7 @@ def store_momentum(r, h):
     """Store hg, and the velocity of the center of mass."""
     al.store_spatial(r.work, ly.offset(r, HG), h)
     al.store3(r.work, ly.offset(r, com.VCOM),
-              com.divided_by_mass(h.linear, composites.composite(r, 0).mass))
+              com.divided_by_mass(h.linear, crba.composite(r, 0).mass))
 
 
 @kernel
@@ -74,10 +73,10 @@ def momentum_columns(r, c):
     h = al.Force(al.zero3(c[0]), al.zero3(c[0]))
     clear_columns(r, AG)
     for i in range(1, ly.njoints(r) + 1):
-        Y, p = composites.composite(r, i), al.sub(ra.position(r, i), c)
+        Y, p = crba.composite(r, i), al.sub(ra.position(r, i), c)
         for d in range(ly.ncolumns(r, i)):
             k = ly.idx_v(r, i) + d
-            f = al.force_moved(p, composite_column(r, i, d, Y))
+            f = al.force_moved(p, crba.composite_column(r, i, d, Y))
             add_to_column(r, AG, k, f)
             h = al.force_add(h, al.force_scale(load(r.work, ly.offset(r, V) + k), f))
     return h
@@ -85,31 +84,31 @@ def momentum_columns(r, c):
 
 @kernel
 def ccrba_kernel(r):
-    composites.place_bodies(r)
-    composites.sum_up(r, COMPOSITE)
+    crba.place_bodies(r)
+    crba.sum_up(r, crba.COMPOSITE)
     store_momentum(r, momentum_columns(r, locate_com(r)))
 
 
 @kernel
 def dccrba_kernel(r):
-    composites.place_bodies(r)
-    composites.move_bodies(r)
-    composites.sum_up(r, COMPOSITE)
-    composites.sum_up(r, composites.COMPOSITE_RATE)
+    crba.place_bodies(r)
+    crba.move_bodies(r)
+    crba.sum_up(r, crba.COMPOSITE)
+    crba.sum_up(r, crba.COMPOSITE_RATE)
     c = locate_com(r)
     h = al.Force(al.zero3(c[0]), al.zero3(c[0]))
-    vcom = com.divided_by_mass(composites.composite_rate(r, 0).moment,
-                               composites.composite(r, 0).mass)
+    vcom = com.divided_by_mass(crba.composite_rate(r, 0).moment, crba.composite(r, 0).mass)
     clear_columns(r, AG)
     clear_columns(r, DAG)
     for i in range(1, ly.njoints(r) + 1):
-        Y, dY = composites.composite(r, i), composites.composite_rate(r, i)
+        Y, dY = crba.composite(r, i), crba.composite_rate(r, i)
         p = al.sub(ra.position(r, i), c)
         v = al.load_motion(r.work, ly.offset(r, ra.BODY_VELOCITY) + 6 * i)
         for d in range(ly.ncolumns(r, i)):
             dS = ra.cross_column(r, i, d, v, lift(1.0, p[0]))
-            f = al.force_moved(p, composite_column(r, i, d, Y))
-            df = al.force_moved(p, al.force_add(composite_column(r, i, d, dY), al.momentum(Y, dS)))
+            f = al.force_moved(p, crba.composite_column(r, i, d, Y))
+            df = al.force_add(crba.composite_column(r, i, d, dY), al.momentum(Y, dS))
+            df = al.force_moved(p, df)
             df = al.Force(df.linear, al.sub(df.angular, al.cross(vcom, f.linear)))
             k = ly.idx_v(r, i) + d
             add_to_column(r, AG, k, f)

@@ -18,8 +18,14 @@ from ...kernel.lanes import all_above, load, store
 from ...kernel.types import Array, ArrayLike, Scalar
 from ...model.frames import joint_selector
 from ...model.model import Model
-from ..dynamics.composites import composite, place_bodies, subtree_end, sum_up
-from ..dynamics.crba import COMPOSITE, composite_column
+from ..dynamics.crba import (
+    COMPOSITE,
+    composite,
+    composite_column,
+    place_bodies,
+    subtree_end,
+    sum_up,
+)
 from ..kinematics import root_axes as ra
 from ..kinematics.frames import first_joint
 

@@ -20,15 +20,7 @@ from ...kernel.lanes import load, store
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
 from ..constrained import constraint_forces as cf
-from ..dynamics.aba import (
-    BIAS_TORQUE,
-    DDQ,
-    LINK_ACCELERATION,
-    aba,
-    inward_inertias,
-    outward_accelerations,
-    outward_velocities,
-)
+from ..dynamics import aba
 from ..dynamics.cholesky import factor
 from ..dynamics.crba import crba_kernel
 from ..kinematics.root_axes import let_fall
@@ -49,14 +41,14 @@ def constrain(r):
     """Compute the contact forces, and add their effect to the bias torques."""
     forces, previous = ly.offset(r, LAMBDA_C), ly.offset(r, LAMBDA_C_PROX)
     couple_contacts(r)
-    cf.add_free_motion(r, ly.offset(r, BIAS_TORQUE))
+    cf.add_free_motion(r, ly.offset(r, aba.BIAS_TORQUE))
     solve_forces(r, forces, previous)
     for k in range(ly.nconstraints(r)):
         store(r.work, ly.offset(r, DIFF_LAMBDA_C) + k,
               load(r.work, forces + k) - load(r.work, previous + k))
     cf.eliminated_times(r, forces, ly.offset(r, cf.COLUMN), 1.0)
     for j in range(ly.nv(r)):
-        ly.increase(r.work, ly.offset(r, BIAS_TORQUE) + j,
+        ly.increase(r.work, ly.offset(r, aba.BIAS_TORQUE) + j,
                     load(r.work, ly.offset(r, cf.COLUMN) + j))
 
 
@@ -69,12 +61,12 @@ def move_forces(r):
 
 @subroutine
 def solve_contacts(r):
-    outward_velocities(r)
-    let_fall(r, LINK_ACCELERATION)
-    inward_inertias(r)
+    aba.outward_velocities(r)
+    let_fall(r, aba.LINK_ACCELERATION)
+    aba.inward_inertias(r)
     propagate_contacts(r, True, True)
     constrain(r)
-    outward_accelerations(r)
+    aba.outward_accelerations(r)
 
 
 @subroutine
@@ -82,8 +74,8 @@ def solve_contacts_projected(r):
     """The same with the factor of M, if mimic joints couple branches."""
     crba_kernel(r)
     factor(r)
-    outward_velocities(r)
-    let_fall(r, LINK_ACCELERATION)
+    aba.outward_velocities(r)
+    let_fall(r, aba.LINK_ACCELERATION)
     cf.eliminate_projected(r)
     propagate_contacts(r, False, True)
     cf.eliminate_columns(r)
@@ -93,7 +85,7 @@ def solve_contacts_projected(r):
 
 _contact_dynamics = Algorithm(
     "contact_dynamics", sequence(solve_contacts, move_forces), (Q, V, TAU_IN, F_EXT, ROWS),
-    (DDQ, LAMBDA_C, SOLUTION), optional=(F_EXT,), also_writes=(LAMBDA_C_PROX, DIFF_LAMBDA_C),
+    (aba.DDQ, LAMBDA_C, SOLUTION), optional=(F_EXT,), also_writes=(LAMBDA_C_PROX, DIFF_LAMBDA_C),
     options=(CONTACTS,), coupled=sequence(solve_contacts_projected, move_forces)).caller()
 
 
@@ -147,7 +139,7 @@ def contact_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: 
     if f_ext is not None and isinstance(f_ext, Mapping):
         f_ext = model.external_forces(f_ext)
     if not table.rows:                              # the same machine code, the same bits
-        ddq = aba(model, data, q, v, tau, f_ext, threads=threads)
+        ddq = aba.aba(model, data, q, v, tau, f_ext, threads=threads)
         return ddq, _no_forces(data, ddq.shape[:-1])
     ddq, lambda_c, solution = _contact_dynamics(model, data, threads, table, q, v, tau, f_ext,
                                                 table.zeros)

@@ -12,10 +12,11 @@ from ...kernel import algebra as al
 from ...kernel import layout as ly
 from ...kernel.compiler import kernel, sequence, subroutine
 from ...kernel.fields import Q, V, field
-from ...kernel.lanes import load, store
+from ...kernel.lanes import holds_lanes, load, store
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
 from ..constrained import constraint_forces as cf
+from ..constrained import products
 from ..derivatives import rnea_columns as rc
 from ..derivatives import rnea_derivatives as rd
 from ..dynamics import aba
@@ -25,12 +26,9 @@ from ..dynamics.minverse import root_after_elimination, solve_for_root
 from ..kinematics.jacobians import J, load_column, store_column
 from ..kinematics.kinematics import OA_GF, OV
 from ..kinematics.root_axes import BODY_VELOCITY, body_velocity
-from . import packed, rates, rows
+from . import packed, rates, response, root_products, rows
 from .contacts import Contact, ContactForces
-from .impulse_response import respond_to_configuration, respond_to_rows
 from .packed import CONTACTS, ROWS, SOLUTION, contact_table
-from .response import invert_coupling, matrix
-from .root_products import clear_linked
 from .system import solve_forces
 
 DQ_AFTER = field("dq_after", ("nv",), "Velocity after an impact [rad/s, m/s].")
@@ -122,7 +120,74 @@ def move_impulses(r):
     rows.to_origin(r, rows.FORCES, ly.offset(r, IMPULSE_C), 1)
 
 
-# --- its derivatives
+# --- its derivatives: with M^-1 = V' V, R = V J' and G = R' R, the solution of
+#
+#     M d(v) - J' d(impulse) = -dp,  J d(v) = -drow
+#
+# is d(impulse) = -G^-1 (drow - R' V dp) and d(v) = V' (R d(impulse) - V dp). A batch leaves out
+# products with the zeros of drow, and columns along which nothing changes.
+
+@kernel
+def still_columns(r):
+    """Number of the first velocities along which no result of an impact changes."""
+    if ly.coupled(r):
+        return 0
+    for n in range(packed.ncontacts(r)):
+        if packed.body(r, n, 1) > 0 or packed.axes_of(r, n) != rows.LOCAL:
+            return 0
+    return ly.ncolumns(r, 1)
+
+
+@kernel
+def store_pair(r, C, x, y, i, rows, k):
+    """Store rows i to i + 5 of columns k and k + 1."""
+    products.store_six(r, C, 1.0, x, i, rows, k, 1)
+    if k + 1 < ly.nv(r):
+        products.store_six(r, C, 1.0, y, i, rows, k + 1, 1)
+
+
+@kernel
+def clear_columns(r, C, rows, count):
+    """Clear the first columns."""
+    for i in range(rows):
+        for k in range(count):
+            store(r.work, C.start + C.step * i + k, 0.0)
+
+
+@kernel
+def respond_to_configuration(r, dp, drow, dv, impulses):
+    """d(v) and d(impulse) from dp and drow, which is overwritten."""
+    m, n, first = ly.nconstraints(r), ly.nv(r), 0
+    if holds_lanes(r.work):
+        first = still_columns(r)
+        clear_columns(r, dv, n, first)
+        clear_columns(r, impulses, m, first)
+    root_products.minus_root_times(r, dv, dp, first)
+    root_products.add_motions(r, drow, dv, first)
+    products.multiply(r, products.rows_of(impulses.start + first, n), -1.0,
+                      response.coupling_inverse(r), products.rows_of(drow.start + first, n), m, m,
+                      n - first)
+    root_products.add_reactions(r, dv, impulses, first, True)
+    root_products.root_transposed_times(r, dv, first)
+
+
+@kernel
+def respond_to_rows(r, s, drow, dv, impulses):
+    """d(v) and d(impulse) from s drow, without dp."""
+    m, n, inverse = ly.nconstraints(r), ly.nv(r), response.coupling_inverse(r)
+    if holds_lanes(r.work):
+        following = products.rows_of(drow.start + 1, n)
+        for i in range(0, m, 6):
+            for k in range(0, n, 2):
+                x = products.zero_six(r, drow)
+                x, y = response.add_rows(r, x, x, inverse, drow, following, i, k, min(k + 1, n - 1))
+                store_pair(r, impulses, products.scale_six(-s, x), products.scale_six(-s, y), i, m,
+                           k)
+    else:
+        products.multiply(r, impulses, -s, inverse, drow, m, m, n)
+    root_products.add_reactions(r, dv, impulses, 0, False)
+    root_products.root_transposed_times(r, dv, 0)
+
 
 @kernel
 def outward_impact(r):
@@ -161,11 +226,12 @@ def differentiate_momentum(r):
 def solve_rates(r):
     """d(v_after) and d(impulse), from the rates of momentum and rows."""
     n = ly.nv(r)
-    invert_coupling(r)
-    respond_to_configuration(r, matrix(r, rd.DTAU_DQ), matrix(r, rates.DVC_DQ),
-                             matrix(r, DQ_AFTER_DQ), matrix(r, DIMPULSE_DQ))
-    respond_to_rows(r, 1.0 + packed.setting(r, packed.RESTITUTION), matrix(r, rates.DAC_DA),
-                    matrix(r, DQ_AFTER_DV), matrix(r, DIMPULSE_DV))
+    response.invert_coupling(r)
+    respond_to_configuration(r, response.matrix(r, rd.DTAU_DQ), response.matrix(r, rates.DVC_DQ),
+                             response.matrix(r, DQ_AFTER_DQ), response.matrix(r, DIMPULSE_DQ))
+    respond_to_rows(
+        r, 1.0 + packed.setting(r, packed.RESTITUTION), response.matrix(r, rates.DAC_DA),
+        response.matrix(r, DQ_AFTER_DV), response.matrix(r, DIMPULSE_DV))
     for k in range(n):
         ly.increase(r.work, ly.offset(r, DQ_AFTER_DV) + k * (n + 1), 1.0)
 
@@ -181,7 +247,7 @@ def differentiate(r):
     for j in range(ly.nv(r)):
         rows.to_origin(r, rows.FORCES, ly.offset(r, DIMPULSE_DV) + j, ly.nv(r))
     move_impulses(r)
-    clear_linked(r, ly.offset(r, rd.DTAU_DQ))
+    root_products.clear_linked(r, ly.offset(r, rd.DTAU_DQ))
 
 
 class ImpulseDerivatives(NamedTuple):

@@ -40,8 +40,7 @@ from ...kernel.compiler import kernel, subroutine
 from ...kernel.fields import F_EXT, A, Q, V, field
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
-from ..dynamics.composites import inertia_rate
-from ..dynamics.crba import M
+from ..dynamics.crba import M, inertia_rate
 from ..kinematics.jacobians import J, load_column, load_force_column
 from . import rnea_columns as rc
 from . import rnea_derivatives as rd

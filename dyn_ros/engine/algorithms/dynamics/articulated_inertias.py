@@ -21,8 +21,15 @@ from ...model.model import Model
 from ..kinematics import root_axes as ra
 from .aba import add_to_parent, articulated_body_inertia, eliminate
 from .cholesky import DOUBTFUL
-from .composites import composite, place_bodies, store_articulated_matrix, subtree_end, sum_up
-from .crba import COMPOSITE, composite_column
+from .crba import (
+    COMPOSITE,
+    composite,
+    composite_column,
+    place_bodies,
+    store_articulated_matrix,
+    subtree_end,
+    sum_up,
+)
 from .rnea import add_force
 
 YABA = field("Yaba", ("rows", 6, 6), "Articulated-body inertia of each joint's subtree, expressed "

@@ -1,16 +1,17 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Momentum of each body, and force of each joint."""
+"""Momentum of each body, force of each joint; kinetic, potential and mechanical energy."""
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel
+from ...kernel.compiler import kernel, sequence
 from ...kernel.fields import F_EXT, JOINT_A, JOINT_F, JOINT_V, LIMI, OMI, A, Q, V, field
 from ...kernel.joints import add_subspace_times
-from ...kernel.types import Array, ArrayLike
+from ...kernel.lanes import lift, load, store
+from ...kernel.types import Array, ArrayLike, Scalar
 from ...model.model import Model
 from ..kinematics.kinematics import place_all, place_in_world
 from .rnea import TAU, newton_euler
@@ -21,6 +22,9 @@ OH = field("oh", ("rows", 6), "Momentum (linear, angular) of each joint's body, 
                               "world, at its origin [kg m/s, kg m2/s].")
 OF = field("of", ("rows", 6), "Force and moment that each joint transmits to its body, expressed "
                               "in the world, at its origin [N, N m].")
+KINETIC = field("kinetic_energy", (), "Kinetic energy, including the rotors [J].")
+POTENTIAL = field("potential_energy", (), "Potential energy, -m g.com [J].")
+MECHANICAL = field("mechanical_energy", (), "Sum of kinetic and potential energy [J].")
 
 
 @kernel
@@ -58,10 +62,57 @@ def joint_forces_kernel(r):
         store_in_world(r, OF, i, al.load_force(r.work, ly.offset(r, JOINT_F) + 6 * i))
 
 
+# --- energy
+
+@kernel
+def add_rotors(r, twice):
+    """Add the rotors' part to twice the kinetic energy."""
+    for k in range(ly.nv(r)):
+        v_k = load(r.work, ly.offset(r, V) + k)
+        twice = twice + ly.armature(r, k) * (v_k * v_k)
+    return twice
+
+
+@kernel
+def store_kinetic(r):
+    """Store the velocities of the joints and the kinetic energy, after ``place_all``."""
+    ly.clear(r.work, ly.offset(r, JOINT_V), 6)
+    twice = lift(0.0, load(r.work, ly.offset(r, JOINT_V)))
+    for i in range(1, ly.njoints(r) + 1):
+        v = joint_velocity(r, i)
+        twice = twice + al.power(al.momentum(ly.body_inertia(r, i), v), v)
+    store(r.work, ly.offset(r, KINETIC), 0.5 * add_rotors(r, twice))
+
+
+@kernel
+def store_potential(r):
+    """Store the potential energy, after ``place_all``."""
+    g = al.constant3(r.floats, ly.GRAVITY)
+    total = lift(0.0, load(r.work, ly.offset(r, OMI)))
+    for i in range(1, ly.njoints(r) + 1):
+        X, Y = al.load_se3(r.work, ly.offset(r, OMI) + 16 * i), ly.body_inertia(r, i)
+        moment = al.add(al.scale(Y.mass, X.translation), al.rotate(X.rotation, Y.moment))
+        total = total - al.dot(g, moment)
+    store(r.work, ly.offset(r, POTENTIAL), total)
+
+
+@kernel
+def store_sum(r):
+    store(r.work, ly.offset(r, MECHANICAL),
+          load(r.work, ly.offset(r, KINETIC)) + load(r.work, ly.offset(r, POTENTIAL)))
+
+
 _momenta = Algorithm("body_momenta", body_momenta_kernel, (Q, V), (H, OH),
                      also_writes=(JOINT_V, LIMI, OMI)).caller()
 _forces = Algorithm("joint_forces", joint_forces_kernel, (Q, V, A, F_EXT), (JOINT_F, OF),
                     optional=(F_EXT,), also_writes=(TAU, JOINT_V, JOINT_A, LIMI, OMI)).caller()
+_kinetic = Algorithm("kinetic_energy", sequence(place_all, store_kinetic), (Q, V), (KINETIC,),
+                     also_writes=(JOINT_V, LIMI, OMI)).caller()
+_potential = Algorithm("potential_energy", sequence(place_all, store_potential), (Q,),
+                       (POTENTIAL,), also_writes=(LIMI, OMI)).caller()
+_mechanical = Algorithm(
+    "mechanical_energy", sequence(place_all, store_kinetic, store_potential, store_sum), (Q, V),
+    (MECHANICAL,), also_writes=(KINETIC, POTENTIAL, JOINT_V, LIMI, OMI)).caller()
 
 
 def body_momenta(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
@@ -98,3 +149,51 @@ def joint_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayL
     True
     """
     return _forces(model, data, threads, q, v, a, f_ext)
+
+
+def kinetic_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
+                   threads: int = 1) -> Scalar:
+    """Kinetic energy, v' M v / 2, including the rotors (``model.armature``).
+
+    Featherstone (2008), section 2.13, body by body; O(n).
+
+    Examples
+    --------
+    >>> energy = dyn_ros.kinetic_energy(model, data, q, v)
+    >>> bool(np.isclose(energy, 0.5 * v @ dyn_ros.crba(model, data, q) @ v))
+    True
+    """
+    return _kinetic(model, data, threads, q, v)
+
+
+def potential_energy(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Scalar:
+    """Potential energy in the gravity field, -m g.com; zero if com is at the root's origin.
+
+    O(n). The link of a fixed base is excluded.
+
+    Examples
+    --------
+    The energy that lifting by gravity costs, from the height of the center of mass:
+
+    >>> energy = dyn_ros.potential_energy(model, data, q)
+    >>> com, _, _, mass = dyn_ros.center_of_mass(model, data, q)
+    >>> bool(np.isclose(energy, 9.81 * mass * com[2]))
+    True
+    """
+    return _potential(model, data, threads, q)
+
+
+def mechanical_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
+                      threads: int = 1) -> Scalar:
+    """Sum of kinetic and potential energy; its rate is the power of the joint torques.
+
+    O(n).
+
+    Examples
+    --------
+    >>> energy = dyn_ros.mechanical_energy(model, data, q, v)
+    >>> parts = dyn_ros.kinetic_energy(model, data, q, v), dyn_ros.potential_energy(model, data, q)
+    >>> bool(np.isclose(energy, sum(parts)))
+    True
+    """
+    return _mechanical(model, data, threads, q, v)

@@ -20,8 +20,7 @@ from ...model.model import Model
 from ..kinematics import root_axes as ra
 from .aba import DINV, U, eliminate_all
 from .cholesky import factor, pivot, solve_inward
-from .composites import place_bodies
-from .crba import crba_kernel
+from .crba import crba_kernel, place_bodies
 
 MINV = field("Minv", ("nv", "nv"),
              "Inverse of the joint-space inertia matrix, full [rad/s2, m/s2 per N m, N].")

@@ -6,15 +6,10 @@ from __future__ import annotations
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
+from ...kernel import joints
 from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import F_EXT, JOINT_A, JOINT_F, JOINT_V, LIMI, A, Q, V, field
-from ...kernel.joints import (
-    add_subspace_times,
-    add_subspace_transpose_times,
-    cross_subspace_times,
-    joint_placement,
-)
 from ...kernel.lanes import load
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
@@ -46,7 +41,7 @@ def transmit_forces(r, tau):
     f = ly.offset(r, JOINT_F)
     for i in range(ly.njoints(r), 0, -1):
         f_i = al.load_force(r.work, f + 6 * i)
-        add_subspace_transpose_times(r, i, f_i, tau, 1)
+        joints.add_subspace_transpose_times(r, i, f_i, tau, 1)
         X = al.load_se3(r.work, ly.offset(r, LIMI) + 16 * i)
         add_force(r, f + 6 * ly.parent(r, i), al.to_parent(X, f_i))
 
@@ -63,14 +58,14 @@ def newton_euler(r, accelerated, tau):
         r, LIMI), ly.offset(r, JOINT_V), ly.offset(r, JOINT_A), ly.offset(r, JOINT_F)
     for i in range(1, ly.njoints(r) + 1):
         p = ly.parent(r, i)
-        X = joint_placement(r, i)
+        X = joints.joint_placement(r, i)
         al.store_se3(r.work, X_ + 16 * i, X)
-        v = add_subspace_times(r, i, al.to_child(X, al.load_motion(r.work, v_ + 6 * p)),
+        v = joints.add_subspace_times(r, i, al.to_child(X, al.load_motion(r.work, v_ + 6 * p)),
                                ly.offset(r, V))
         a = al.motion_add(al.to_child(X, al.load_motion(r.work, a_ + 6 * p)),
-                          cross_subspace_times(r, i, v, ly.offset(r, V)))
+                          joints.cross_subspace_times(r, i, v, ly.offset(r, V)))
         if accelerated:
-            a = add_subspace_times(r, i, a, ly.offset(r, A))
+            a = joints.add_subspace_times(r, i, a, ly.offset(r, A))
         Y = ly.body_inertia(r, i)
         f = al.force_add(al.momentum(Y, a), al.force_cross(v, al.momentum(Y, v)))
         if ly.has_input(r, F_EXT):
@@ -99,7 +94,7 @@ def static_torques(r, tau):
     set_base(r)
     X_, a_, f_ = ly.offset(r, LIMI), ly.offset(r, JOINT_A), ly.offset(r, JOINT_F)
     for i in range(1, ly.njoints(r) + 1):
-        X = joint_placement(r, i)
+        X = joints.joint_placement(r, i)
         a = al.to_child(X, al.load_motion(r.work, a_ + 6 * ly.parent(r, i)))
         f = al.momentum(ly.body_inertia(r, i), a)
         if ly.has_input(r, F_EXT):

@@ -36,7 +36,6 @@ from ..dynamics.friction import friction_effort
 from ..dynamics.momentum_terms import P_RATE, P, momentum_of, momentum_terms_kernel
 from ..dynamics.rnea import NLE, nonlinear_effects_kernel
 from .disturbance_filter import FILTER as KALMAN_FILTER
-from .low_pass import FILTER as LOW_PASS
 
 EXTERNAL = field("external_effort", ("nv",), "Estimated external efforts [N m, N].")
 OBSERVED = field("observed_momentum", ("nv",), "Generalized momentum of the observer's last sample "
@@ -180,8 +179,25 @@ def filter_samples(v, tau, moved, rate, dt, dt_stride, settings, memory, externa
     return 0
 
 
+def smooth_samples(x, share, share_stride, value, smooth):
+    """The low pass of the first order after each sample, in order, and the last one in ``value``.
+
+    x and smooth are (N, n). share is the part of the difference that a step covers; share_stride is
+    0 for one step of all samples, 1 for one for each sample.
+    """
+    for row in range(x.shape[0]):
+        part = share[row * share_stride]
+        for k in range(x.shape[1]):
+            value[k] = value[k] + part * (x[row, k] - value[k])
+            smooth[row, k] = value[k]
+    return 0
+
+
+_FLAT, _MATRIX = types.Array(types.float64, 1, "C"), types.Array(types.float64, 2, "C")
 FILTER = Entry("momentum_observer-filter", filter_samples, types.int64(*[types.int64] * 12),
                nogil=True)
+LOW_PASS = Entry("momentum_observer-low_pass", smooth_samples, types.int64(
+    _MATRIX, _FLAT, types.int64, _FLAT, _MATRIX), nogil=True)
 step = Algorithm(
     "momentum_observer_step", momentum_observer_step_kernel,
     (Q, V, TAU_IN, STEP, OBSERVER_GAIN, DAMPING, COULOMB, REVERSAL, EXTERNAL_BEFORE,

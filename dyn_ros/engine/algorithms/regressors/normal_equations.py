@@ -24,7 +24,7 @@ from ...kernel.fields import TAU_IN, A, Q, V, axis_lengths, field
 from ...kernel.types import Array, ArrayLike
 from ...model.inputs import as_array, require_model, require_valid
 from ...model.model import Model
-from ..dynamics.composites import subtree_end
+from ..dynamics.crba import subtree_end
 from .torque import parameter_columns, set_falling_root
 
 NFEATURES = 5
