@@ -86,8 +86,9 @@ def propagate(r, forces, joint, end, start, stop, eliminating, moving):
         if eliminating and end > 0:
             add_to_trunk(r, k, count, f)
         if moving:
+            last = al.load_motion(r.work, ly.offset(r, aba.LINK_ACCELERATION))
             if end == 0:
-                b = b + al.power(f, al.load_motion(r.work, ly.offset(r, aba.LINK_ACCELERATION)))
+                b = b + al.power(f, last)
             la.store_simd(r.work, b_ + k, count, b)
 
 

@@ -55,13 +55,13 @@ PREVIOUS = field("_previous_impulse", ("constraints",))
 @kernel
 def set_impact(r):
     """Set the excess to (1 + e) J v, the change of velocity that the contacts lack."""
-    restitution = packed.setting(r, packed.RESTITUTION)
     for n in range(packed.ncontacts(r)):
         v = rows.contact_velocities(r, n)
         m, start = al.motion_sub(v.first, v.second), packed.row_start(r, n)
         for k in range(start, packed.row_stop(r, n)):
+            velocity = al.power(rows.row_force(r, n, k - start), m)
             store(r.work, ly.offset(r, cf.EXCESS) + k,
-                  (1.0 + restitution) * al.power(rows.row_force(r, n, k - start), m))
+                  (1.0 + packed.setting(r, packed.RESTITUTION)) * velocity)
 
 
 @kernel

@@ -213,11 +213,14 @@ def trunk(r):
 @kernel
 def propagate_bodies(r, n, end, eliminating, moving):
     """Propagate the unit forces of contact n from both bodies to a joint."""
-    for which in range(2):
-        if packed.body(r, n, which) > 0:
-            place_unit_forces(r, n, which, 1.0 if which == 0 else -1.0)
-            cf.propagate(r, ly.offset(r, cf.UNIT_FORCES), packed.body(r, n, which), end,
-                         packed.row_start(r, n), packed.row_stop(r, n), eliminating, moving)
+    forces = ly.offset(r, cf.UNIT_FORCES)
+    start, stop = packed.row_start(r, n), packed.row_stop(r, n)
+    if packed.body(r, n, 0) > 0:
+        place_unit_forces(r, n, 0, 1.0)
+        cf.propagate(r, forces, packed.body(r, n, 0), end, start, stop, eliminating, moving)
+    if packed.body(r, n, 1) > 0:
+        place_unit_forces(r, n, 1, -1.0)
+        cf.propagate(r, forces, packed.body(r, n, 1), end, start, stop, eliminating, moving)
 
 
 @kernel
