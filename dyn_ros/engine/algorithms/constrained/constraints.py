@@ -128,12 +128,15 @@ def _choice(name, value, known):
                          f"got {value!r:.80}") from None
 
 
+def moving_frames(model):
+    """The names of the frames that a joint moves, for an error."""
+    return ", ".join(known.name for known in model.tree.frames if known.parent >= 0)
+
+
 def moving_index(model, name, frame):
     index = frame_number(model, frame, name)
     if model.tree.frames[index].parent < 0:
-        moving = (known.name for known in model.tree.frames if known.parent >= 0)
-        raise ValueError(f"{name}: no joint moves {frame!r}; available: "
-                         + ", ".join(moving))
+        raise ValueError(f"{name}: no joint moves {frame!r}; available: {moving_frames(model)}")
     return index
 
 

@@ -15,7 +15,6 @@ from ...model.inputs import finite_array
 from ...spatial.se3 import SE3
 
 RANK, RESIDUAL, ITERATIONS = range(3)
-_PLACEMENT = "a 4 x 4 homogeneous matrix or a dyn_ros.SE3"
 
 Dimension: TypeAlias = Literal[3, 6]
 
@@ -138,7 +137,8 @@ def _placement(name: str, value: ArrayLike | SE3 | None) -> SE3:
     try:
         return SE3.from_homogeneous(np.asarray(value, dtype=float))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}: expected {_PLACEMENT}: {error}") from None
+        raise ValueError(f"{name}: expected a 4 x 4 homogeneous matrix or a dyn_ros.SE3: "
+                         f"{error}") from None
 
 
 def _gain(name: str, value: float) -> float:

@@ -23,6 +23,7 @@ from ...kernel.types import Array
 from ...model.frames import ReferenceFrame, frame_number
 from ...model.inputs import finite_array, require_model
 from ...model.model import Model
+from ..constrained.constraints import moving_frames
 from .contacts import Contact
 
 CONTACTS = declare_option("contacts")               # the address of a table
@@ -156,7 +157,7 @@ def _write_contact(model, contact, start, numbers, floats):
         other_joint, other_place = other.parent, other.placement
     if frame.parent < 0 and other_joint < 0:
         raise ValueError(f"contacts: no joint moves the frame {model.frame_names[index]!r} of "
-                         f"contact {name!r}; available: {_moving_frames(model)}")
+                         f"contact {name!r}; available: {moving_frames(model)}")
     if frame.parent == other_joint:
         raise ValueError(f"contacts: the frames {contact.frame!r} and {contact.other!r} of contact "
                          f"{name!r} belong to the same body, which the joint "
@@ -183,10 +184,6 @@ def _frame(model, contact, attribute):
             raise
         raise ValueError(f"{attribute} of contact {contact.name or contact.frame!r:.80}: "
                          f"{error}") from None
-
-
-def _moving_frames(model):
-    return ", ".join(known.name for known in model.tree.frames if known.parent >= 0)
 
 
 # --- the table in kernels
