@@ -57,11 +57,11 @@ def set_impact(r):
     """Set the excess to (1 + e) J v, the change of velocity that the contacts lack."""
     for n in range(packed.ncontacts(r)):
         v = rows.contact_velocities(r, n)
-        m, start = al.motion_sub(v.first, v.second), packed.row_start(r, n)
-        for k in range(start, packed.row_stop(r, n)):
-            velocity = al.power(rows.row_force(r, n, k - start), m)
+        m = al.motion_sub(v.first, v.second)
+        for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
             store(r.work, ly.offset(r, cf.EXCESS) + k,
-                  (1.0 + packed.setting(r, packed.RESTITUTION)) * velocity)
+                  (1.0 + packed.setting(r, packed.RESTITUTION)) * al.power(
+                      rows.row_force(r, n, k - packed.row_start(r, n)), m))
 
 
 @kernel
