@@ -254,9 +254,10 @@ def normal_equations(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Ar
     first = axis_lengths(model, ("regression",))[0] - la.LANES
     torque, columns = first + NFEATURES, np.r_[:10 * model.njoints, first:first + NFEATURES]
     WW = np.empty((model.nv, len(columns), len(columns)))
+    above = columns[:, None] <= columns             # on and above the diagonal
     for k in range(model.nv):
-        upper = np.triu(sums[k][np.ix_(columns, columns)])
-        WW[k] = upper + np.triu(upper, 1).T
+        upper = sums[k][np.ix_(columns, columns)]
+        WW[k] = np.where(above, upper, upper.T)
     return NormalEquations(WW, sums[:, columns, torque], sums[:, torque, torque].copy())
 
 
