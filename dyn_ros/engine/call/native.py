@@ -225,10 +225,6 @@ def _heads(field):
     return math.prod(field.shape[:-1]) if field.is_open else 0
 
 
-def _is_configuration(field):
-    return field.shape == ("nq",)
-
-
 def packing(options):
     """Slots, shifts and masks to extract options from a selector, lowest bits last."""
     if not options:
@@ -242,7 +238,7 @@ def for_objects(run, inputs, optional, options):
     """The call for one state that reads the caller's objects: (links, model, selector, inputs)."""
     fields, (chosen, shifts, masks) = tuple(inputs), packing(options)
     widths, heads = tuple(_width(f) for f in fields), tuple(_heads(f) for f in fields)
-    configurations = tuple(_is_configuration(f) for f in fields)
+    configurations = tuple(f.shape == ("nq",) for f in fields)
     is_required = tuple(f not in optional for f in fields)
 
     def call(address, model, selector, things):
@@ -283,7 +279,7 @@ def for_workspace(run):
 def for_batch(run, inputs, options):
     """The call for a batch, from row ``start`` to row ``stop``."""
     fields, (chosen, shifts, masks) = tuple(inputs), packing(options)
-    configurations = tuple(_is_configuration(f) for f in fields)
+    configurations = tuple(f.shape == ("nq",) for f in fields)
     heads = tuple(_heads(f) for f in fields)
 
     def call(ints, table, floats, work, selector, arrays, tiles, outputs, start, stop):

@@ -88,16 +88,6 @@ def product(A, B):
 
 
 @kernel
-def product_transposed(A, B):
-    """A B'."""
-    return (A[0] * B[0] + A[1] * B[1] + A[2] * B[2], A[0] * B[3] + A[1] * B[4] + A[2] * B[5],
-            A[0] * B[6] + A[1] * B[7] + A[2] * B[8], A[3] * B[0] + A[4] * B[1] + A[5] * B[2],
-            A[3] * B[3] + A[4] * B[4] + A[5] * B[5], A[3] * B[6] + A[4] * B[7] + A[5] * B[8],
-            A[6] * B[0] + A[7] * B[1] + A[8] * B[2], A[6] * B[3] + A[7] * B[4] + A[8] * B[5],
-            A[6] * B[6] + A[7] * B[7] + A[8] * B[8])
-
-
-@kernel
 def lift9(A, like):
     return (lift(A[0], like), lift(A[1], like), lift(A[2], like),
             lift(A[3], like), lift(A[4], like), lift(A[5], like),
@@ -138,11 +128,6 @@ def symmetric_add(a, b):
 
 
 @kernel
-def symmetric_trace(S):
-    return S.xx + S.yy + S.zz
-
-
-@kernel
 def symmetric_size(S):
     """At least the largest absolute value of an eigenvalue; at most twice a positive trace."""
     return fabs(S.xx) + fabs(S.yy) + fabs(S.zz) + fabs(S.xy) + fabs(S.xz) + fabs(S.yz)
@@ -163,7 +148,7 @@ def rotate_symmetric(R, S):
 # --- motions and forces
 
 def _linear(kind):
-    """The sum, difference, multiple and rotation of motions, or of forces."""
+    """The sum, difference, multiple and rotation of motions, or of forces, and their load."""
     @kernel
     def added(a, b):
         return kind(add(a.linear, b.linear), add(a.angular, b.angular))
@@ -179,11 +164,15 @@ def _linear(kind):
     @kernel
     def rotated(R, a):
         return kind(rotate(R, a.linear), rotate(R, a.angular))
-    return added, subtracted, scaled, rotated
+
+    @kernel
+    def loaded(a, i):
+        return kind(load3(a, i), load3(a, i + 3))
+    return added, subtracted, scaled, rotated, loaded
 
 
-motion_add, motion_sub, motion_scale, motion_rotated = _linear(Motion)
-force_add, force_sub, force_scale, force_rotated = _linear(Force)
+motion_add, motion_sub, motion_scale, motion_rotated, load_motion = _linear(Motion)
+force_add, force_sub, force_scale, force_rotated, load_force = _linear(Force)
 
 
 @kernel
@@ -329,7 +318,7 @@ def articulated_less_outer(Y, U, s):
 @kernel
 def articulated_rotated(R, Y):
     return ArticulatedInertia(rotate_symmetric(R, Y.linear),
-                              product(R, product_transposed(Y.cross, R)),
+                              product(R, product(Y.cross, transposed(R))),
                               rotate_symmetric(R, Y.angular))
 
 
@@ -362,7 +351,7 @@ def coriolis_inertia(Y, v, p):
     angular part 2 (tr K - K), with K the sum of m dx/dt x'.
     """
     J, h, u, w = Y.rotational, scale(2.0, Y.moment), v.linear, scale(2.0, v.angular)
-    half = 0.5 * symmetric_trace(J)                 # the sum of m x x' is tr J / 2 - J
+    half = 0.5 * (J.xx + J.yy + J.zz)                 # the sum of m x x' is tr J / 2 - J
     x, y, z = half - J.xx, half - J.yy, half - J.zz
     trace = dot(u, h)
     return CoriolisInertia(scale(2.0, p), (
@@ -433,16 +422,6 @@ def load_symmetric(a, i):
 def store_symmetric(a, i, S):
     for k in range(6):
         store(a, i + k, S[k])
-
-
-@kernel
-def load_motion(a, i):
-    return Motion(load3(a, i), load3(a, i + 3))
-
-
-@kernel
-def load_force(a, i):
-    return Force(load3(a, i), load3(a, i + 3))
 
 
 @kernel

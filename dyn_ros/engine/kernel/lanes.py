@@ -363,42 +363,91 @@ def finish_stores(typing):
     return types.none(), codegen
 
 
-# Functions for kernels. These bodies run without Numba, on NumPy arrays; in compiled code,
-# arguments such as a are plain pointers, which are free to pass.
+# Functions for kernels. In compiled code, arguments such as a are plain pointers, which are free to
+# pass; without Numba they are NumPy arrays.
 
+def _in_python(function):
+    """Decorator: calls of ``function`` are compiled to what the decorated one returns for types.
+
+    The result is ``function``, which runs without Numba, with the name of the decorated one.
+    """
+    def register(implementation):
+        function.__name__, function.__doc__ = implementation.__name__, implementation.__doc__
+        overload(function)(implementation)
+        return function
+    return register
+
+
+@_in_python(lambda a, i: a[i])
 def load(a, i):
     """Load number i of integers, floats or a workspace, without a bounds check."""
-    return a[i]
+    return lambda a, i: _load(a, i)
 
 
+@_in_python(lambda a, i, x: operator.setitem(a, i, x))
 def store(a, i, x):
     """Store number i; the counterpart of ``load``."""
-    a[i] = x
+    return lambda a, i, x: _store(a, i, x)
 
 
+@_in_python(lambda a, i: a[i])
 def constant(a, i):
     """Load number i of constant data, without a bounds check."""
-    return a[i]
+    return lambda a, i: _constant(a, i)
 
 
+@_in_python(lambda value, like: np.float64(value) if isinstance(like, np.float64) else value)
 def lift(value, like):
     """Convert a constant to the number type of ``like``, so that both branches of an if agree."""
-    return np.float64(value) if isinstance(like, np.float64) else value
+    if like == lanes and value != lanes:
+        return lambda value, like: _lift(value, like)
+    return lambda value, like: value
 
 
+@_in_python(lambda a, b: bool(np.all(a > b)))
 def all_above(a, b):
     """Whether a > b in every lane; false for NaN."""
-    return bool(np.all(a > b))
+    if lanes in (a, b):
+        return lambda a, b: _all_above(a, b)
+    return lambda a, b: a > b
 
 
+@_in_python(lambda a, b, x, y: x if a > b else y)
 def select_above(a, b, x, y):
     """x if a > b, otherwise y, for each lane."""
-    return x if a > b else y
+    if lanes in (a, b, x, y):
+        return lambda a, b, x, y: _select_above(a, b, x, y)
+    return lambda a, b, x, y: x if a > b else y
 
 
-def rint(x):
-    """The nearest integer, as a float."""
-    return np.rint(x)
+@_in_python(lambda a: False)
+def holds_lanes(a):
+    """Whether the workspace consists of lanes, as for a batch."""
+    found = a.dtype == lanes
+    return lambda a: found
+
+
+@_in_python(lambda a: 1)
+def simd_width(a):
+    """Number of adjacent entries processed together: ``LANES`` for one state, 1 for lanes."""
+    count = 1 if a.dtype == lanes else LANES
+    return lambda a: count
+
+
+@_in_python(lambda a, i, count: a[i])
+def load_simd(a, i, count):
+    """Load up to ``count`` of ``simd_width(a)`` numbers of a workspace, from number i on."""
+    if a.dtype == lanes:
+        return lambda a, i, count: _load(a, i)
+    return lambda a, i, count: _load_simd(a, i, count)
+
+
+@_in_python(lambda a, i, count, x: operator.setitem(a, i, x))
+def store_simd(a, i, count, x):
+    """Store up to ``count`` numbers; the counterpart of ``load_simd``."""
+    if a.dtype == lanes:
+        return lambda a, i, count, x: _store(a, i, x)
+    return lambda a, i, count, x: _store_simd(a, i, count, x)
 
 
 def fma(a, b, c):
@@ -409,81 +458,13 @@ def fma(a, b, c):
     return np.float64(Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c)))
 
 
-def sqrt(x):
-    """Square root."""
-    return np.sqrt(x)
-
-
-def fabs(x):
-    """Absolute value."""
-    return abs(x)
-
-
-def holds_lanes(a):
-    """Whether the workspace consists of lanes, as for a batch."""
-    return False
-
-
-def simd_width(a):
-    """Number of adjacent entries processed together: ``LANES`` for one state, 1 for lanes."""
-    return 1
-
-
-def load_simd(a, i, count):
-    """Load up to ``count`` of ``simd_width(a)`` numbers of a workspace, from number i on."""
-    return a[i]
-
-
-def store_simd(a, i, count, x):
-    """Store up to ``count`` numbers; the counterpart of ``load_simd``."""
-    a[i] = x
-
-
-@overload(load)
-def _(a, i):
-    return lambda a, i: _load(a, i)
-
-
-@overload(store)
-def _(a, i, x):
-    return lambda a, i, x: _store(a, i, x)
-
-
-@overload(constant)
-def _(a, i):
-    return lambda a, i: _constant(a, i)
-
-
-@overload(lift)
-def _(value, like):
-    if like == lanes and value != lanes:
-        return lambda value, like: _lift(value, like)
-    return lambda value, like: value
-
-
-@overload(all_above)
-def _(a, b):
-    if lanes in (a, b):
-        return lambda a, b: _all_above(a, b)
-    return lambda a, b: a > b
-
-
-@overload(select_above)
-def _(a, b, x, y):
-    if lanes in (a, b, x, y):
-        return lambda a, b, x, y: _select_above(a, b, x, y)
-    return lambda a, b, x, y: x if a > b else y
-
-
 @overload(fma)
 def _(a, b, c):
     return lambda a, b, c: _fma(a, b, c)
 
 
-def _unary(function):
-    """Compile a function of one number to the LLVM intrinsic of its name."""
-    name = function.__name__
-
+def _unary(name, function):
+    """A function of one number, which is the LLVM intrinsic ``name`` in compiled code."""
     @intrinsic
     def apply(typing, x):
         return _elementwise(name, (x,))
@@ -491,36 +472,12 @@ def _unary(function):
     @overload(function)
     def implementation(x):
         return lambda x: apply(x)
+    return function
 
 
-for _function in (rint, sqrt, fabs):
-    _unary(_function)
-
-
-@overload(holds_lanes)
-def _(a):
-    found = a.dtype == lanes
-    return lambda a: found
-
-
-@overload(simd_width)
-def _(a):
-    count = 1 if a.dtype == lanes else LANES
-    return lambda a: count
-
-
-@overload(load_simd)
-def _(a, i, count):
-    if a.dtype == lanes:
-        return lambda a, i, count: _load(a, i)
-    return lambda a, i, count: _load_simd(a, i, count)
-
-
-@overload(store_simd)
-def _(a, i, count, x):
-    if a.dtype == lanes:
-        return lambda a, i, count, x: _store(a, i, x)
-    return lambda a, i, count, x: _store_simd(a, i, count, x)
+rint = _unary("rint", lambda x: np.rint(x))         # the nearest integer, as a float
+sqrt = _unary("sqrt", lambda x: np.sqrt(x))
+fabs = _unary("fabs", lambda x: abs(x))
 
 
 _SIN = tuple((-1) ** n / math.factorial(2 * n + 1) for n in range(1, 10))
