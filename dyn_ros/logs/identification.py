@@ -219,15 +219,12 @@ def _of_each(workers: Workers, calls: Sequence[Call], progress: Progress, what: 
 
 def _collected(workers: Workers, calls: Sequence[Call], progress: Progress) -> list[Any]:
     """The values of calls, in their order; without those that failed."""
-    values, reason = {}, None
-    for number, held, failure in _of_each(workers, calls, progress, "reading"):
-        if failure is None:
-            values[number] = workers.value(held)
-        else:
-            reason = failure
+    outcomes = sorted(_of_each(workers, calls, progress, "reading"), key=lambda each: each[0])
+    values = [workers.value(held) for _, held, failure in outcomes if failure is None]
     if not values:
-        raise ValueError(f"recordings: no part can be used: {reason or 'they are empty'}")
-    return [values[n] for n in sorted(values)]
+        reason = outcomes[-1][2] if outcomes else "they are empty"
+        raise ValueError(f"recordings: no part can be used: {reason}")
+    return values
 
 
 def _with(function: Callable[..., Any], part: Call) -> Call:
