@@ -219,7 +219,7 @@ def _of_each(workers: Workers, calls: Sequence[Call], progress: Progress, what: 
 
 def _collected(workers: Workers, calls: Sequence[Call], progress: Progress) -> list[Any]:
     """The values of calls, in their order; without those that failed."""
-    outcomes = sorted(_of_each(workers, calls, progress, "reading"), key=lambda each: each[0])
+    outcomes = sorted(_of_each(workers, calls, progress, "reading"), key=lambda outcome: outcome[0])
     values = [workers.value(held) for _, held, failure in outcomes if failure is None]
     if not values:
         reason = outcomes[-1][2] if outcomes else "they are empty"

@@ -37,7 +37,8 @@ def _declarations(function, _):
     """
     functions, constants = references(function)
     values = constants.values()
-    return functions, (fields_among(values), {each for each in values if isinstance(each, Option)})
+    options = {value for value in values if isinstance(value, Option)}
+    return functions, (fields_among(values), options)
 
 
 class Program:
@@ -45,10 +46,10 @@ class Program:
 
     def __init__(self, name, kernel, inputs, results, optional, options):
         self.kernel = kernel
-        found = dict(walk(_references, kernel, *native.ALWAYS))
-        self.fields = set(inputs).union(*(fields for fields, _ in found.values()))
-        self.options = set().union(*(options for _, options in found.values()))
-        self.can_fail = getattr(fail, "py_func", fail) in found
+        reached = dict(walk(_references, kernel, *native.ALWAYS))
+        self.fields = set(inputs).union(*(fields for fields, _ in reached.values()))
+        self.options = set().union(*(options for _, options in reached.values()))
+        self.can_fail = getattr(fail, "py_func", fail) in reached
         if native.READS_OBJECTS:
             one = native.for_objects(kernel, inputs, optional, options)
             self.one = Entry(f"{name}-one", one, native.OBJECTS_SIGNATURE, nogil=False)
@@ -102,7 +103,7 @@ class Algorithm:
         if others:
             raise ValueError(f"{self.name}: optional inputs must be inputs; add {_names(others)} "
                              "to inputs")
-        if any(each.bits == 0 for each in self.options[1:]):
+        if any(option.bits == 0 for option in self.options[1:]):
             raise ValueError(f"{self.name}: only the first option can have bits=0; declare the "
                              "number of bits of the others")
 
@@ -112,7 +113,7 @@ class Algorithm:
         if never:
             raise ValueError(f"{self.name}: its kernel never refers to {', '.join(never)}; write "
                              "them in the kernel, or remove them from results and also_writes")
-        unknown = [each.name for each in sorted(program.options - set(self.options))]
+        unknown = [option.name for option in sorted(program.options - set(self.options))]
         if unknown:
             raise ValueError(f"{self.name}: its kernel reads the options {', '.join(unknown)}; "
                              "add them to options")
@@ -212,7 +213,7 @@ def compiled(entry):
 
 def _declared(name, what, items, kind):
     """Items as a tuple; TypeError or ValueError if they are not distinct fields or options."""
-    if isinstance(items, kind) or not all(isinstance(each, kind) for each in items):
+    if isinstance(items, kind) or not all(isinstance(item, kind) for item in items):
         raise TypeError(f"{name}: {what}: expected a tuple of {kind.__name__}, such as (A,), got "
                         f"{items!r:.80}")
     if len(set(items)) < len(items):
@@ -221,4 +222,4 @@ def _declared(name, what, items, kind):
 
 
 def _names(items):
-    return ", ".join(each.name for each in items)
+    return ", ".join(item.name for item in items)

@@ -44,10 +44,10 @@ class BatchSpace:
         for first, last in self._parts(start, stop):
             for known in sums:
                 self._sum(known)[...] = 0.0
-            found = call(first, last)
-            if found == native.REJECTED:
-                return found
-            status = status or found
+            outcome = call(first, last)
+            if outcome == native.REJECTED:
+                return outcome
+            status = status or outcome
             for known in sums:
                 self.totals[known] += self._sum(known)
         return status
@@ -97,11 +97,11 @@ def _nonzeros(model: Model, shape: tuple[Axis, ...]) -> NDArray[np.bool_]:
 
 def _carried(model: Model) -> NDArray[np.bool_]:
     """Whether the parameters in the columns are those of bodies that the velocity moves."""
-    found = np.zeros((model.nv, model.njoints, 10), bool)
+    mask = np.zeros((model.nv, model.njoints, 10), bool)
     for joint, subtree in zip(model._tree_table[1:], model.subtrees):
         start = joint[layout.IDX_V]
-        found[start:start + joint[layout.NCOLUMNS], subtree] = True
-    return found
+        mask[start:start + joint[layout.NCOLUMNS], subtree] = True
+    return mask
 
 
 def _along_tree(model: Model, axes: int) -> NDArray[np.bool_]:
@@ -133,8 +133,8 @@ def new_result(data: Data, known: Field, size: int, constraints: int) -> tuple[A
     count = math.prod(shape)
     padded = -(-count // LANES) * LANES if count >= LANES * LANES else count
     rows = data._buffer_pool.array((size, padded))
-    found = rows[:, :count].reshape(size, *shape)
-    return rows, found.swapaxes(-1, -2) if known.transposed else found
+    results = rows[:, :count].reshape(size, *shape)
+    return rows, results.swapaxes(-1, -2) if known.transposed else results
 
 
 def in_parts(data: Data, size: int, threads: int,

@@ -88,9 +88,9 @@ class Caller:
         if not isinstance(threads, (int, np.integer)) or threads < 1:
             raise ValueError(f"threads: expected a whole number of at least 1, got {threads!r}")
         run = self._run_batch if JIT else self._run_each
-        found = data._run_busy(
+        arrays = data._run_busy(
             lambda: run(data, selector, values, constraints, size, int(threads)))
-        return self._make([found[algorithm.results.index(f)] for f in self._results])
+        return self._make([arrays[algorithm.results.index(f)] for f in self._results])
 
     # -- one state
 
@@ -168,19 +168,19 @@ class Caller:
         def views_of_size(length):
             public = {f: public_view(model, f, workspace[f], length)
                       for f in self._published if f.is_open}
-            found = [view if not f.is_open else public[f] if f in public
+            sized = [view if not f.is_open else public[f] if f in public
                      else public_view(model, f, workspace[f], length)
                      for f, view in zip(self._results, views)]
             named = {f.name: view for f, view in public.items()}
-            return named, found if any(numbers) or self._is_made else make(found)
+            return named, sized if any(numbers) or self._is_made else make(sized)
 
         def results():
             length = table[NCONSTRAINTS]
             if length not in sizes:
                 sizes[length] = views_of_size(length)
-            public, found = sizes[length]
+            public, result = sizes[length]
             target().__dict__.update(public)
-            return found
+            return result
 
         if not (any(numbers) or self._is_made):
             return results
@@ -191,8 +191,8 @@ class Caller:
         """Copy the inputs as the compiled call does with the caller's objects."""
         table = workspace.table
         table[STATUS], table[NCONSTRAINTS] = 0, constraints
-        for each, shift, mask in zip(*native.packing(self._algorithm.options)):
-            table[OPTION + each] = selector >> shift & mask
+        for entry, shift, mask in zip(*native.packing(self._algorithm.options)):
+            table[OPTION + entry] = selector >> shift & mask
         for f, value in zip(self._algorithm.inputs, values):
             table[HAS_INPUT + f] = value is not None
             if value is not None:
@@ -206,7 +206,7 @@ class Caller:
         algorithm, model = self._algorithm, data.model
         program = algorithm.program(model)
         program.batch.load(algorithm.announce)
-        outputs, found = zip(*[batch.new_result(data, f, size, constraints)
+        outputs, arrays = zip(*[batch.new_result(data, f, size, constraints)
                                for f in algorithm.results])
         inputs = tuple(batch.as_rows(value) for value in values)
         sums = [f for f in algorithm.results if f.summed]
@@ -234,26 +234,26 @@ class Caller:
             algorithm.raise_if_singular(model, values)
         for f in sums:
             for space in spaces[:len(states)]:
-                found[algorithm.results.index(f)][...] += space.totals[f]
-        return found
+                arrays[algorithm.results.index(f)][...] += space.totals[f]
+        return arrays
 
     def _run_each(self, data, selector, values, constraints, size, threads):
         """A batch without the compiler: one state after the other."""
         model = data.model
-        found = [batch.new_result(data, f, size, constraints)[1]
+        arrays = [batch.new_result(data, f, size, constraints)[1]
                  for f in self._algorithm.results]
         ready = data._ready.get(self) or self._prepare(data)
         for n in range(size):
             state = [None if x is None else x[n] for x in values]
             if self._execute(data, ready, selector, state, constraints):
                 self._algorithm.raise_if_singular(model, state)
-            for output, f in zip(found, self._algorithm.results):
+            for output, f in zip(arrays, self._algorithm.results):
                 value = public_view(model, f, ready.workspace[f], constraints)
                 if f.summed:
                     output += value
                 else:
                     output[n] = value
-        return found
+        return arrays
 
 
 def _one_or_all(results):

@@ -126,9 +126,9 @@ def _parameters(arguments: dict[str, bool], own: dict[str, str]) -> list[str]:
     """The entries of all arguments, in their order."""
     beside = next((name for name in _BESIDE if name in arguments), "")
     frame = "joint frame" if "joint" in arguments else "frame"
-    found = [own.get(name) or _argument(name, optional, beside, frame)
+    entries = [own.get(name) or _argument(name, optional, beside, frame)
              for name, optional in arguments.items()]
-    return [entry for entry in dict.fromkeys(found) if entry]
+    return [entry for entry in dict.fromkeys(entries) if entry]
 
 
 # -- errors

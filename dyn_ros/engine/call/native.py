@@ -50,8 +50,8 @@ def _unbox_object(typ, obj, c):
 
 
 @intrinsic
-def _address_of(typing, thing):
-    return types.intp(thing), lambda context, builder, sig, args: args[0]
+def _address_of(typing, item):
+    return types.intp(item), lambda context, builder, sig, args: args[0]
 
 
 @intrinsic
@@ -230,7 +230,7 @@ def packing(options):
     if not options:
         return (0,), (0,), (0,)                     # compiled code cannot type an empty tuple
     shifts = tuple(sum(later.bits for later in options[n + 1:]) for n in range(len(options)))
-    masks = tuple((1 << each.bits) - 1 if each.bits else -1 for each in options)
+    masks = tuple((1 << option.bits) - 1 if option.bits else -1 for option in options)
     return tuple(options), shifts, masks
 
 
@@ -241,7 +241,7 @@ def for_objects(run, inputs, optional, options):
     configurations = tuple(f.shape == ("nq",) for f in fields)
     is_required = tuple(f not in optional for f in fields)
 
-    def call(address, model, selector, things):
+    def call(address, model, selector, values):
         known = la.integers_at(address)
         r = _kernel_arguments(known)
         if (la.load(la.integers_at(la.load(known, _OWNER)), 0) != _thread_identifier()
@@ -250,7 +250,7 @@ def for_objects(run, inputs, optional, options):
         la.store(r.table, ly.STATUS, 0)
         la.store(r.table, ly.NCONSTRAINTS, -1)
         _set_options(r, selector, chosen, shifts, masks)
-        items = la.integers_at(_address_of(things))
+        items = la.integers_at(_address_of(values))
         for n in range(len(fields)):
             if not _copy_input(known, r, la.load(items, _ITEMS + n), fields[n], widths[n],
                                heads[n]):

@@ -38,16 +38,16 @@ def raise_if_singular(name: str, model: Model, q: Array) -> None:
     """
     q = np.atleast_2d(q)
     for start in range(0, len(q), _CHUNK):
-        found = _first_singular(model, q[start:start + _CHUNK])
-        if found:
-            raise np.linalg.LinAlgError(f"{name}: {_words(model, found)}")
+        pivot = _first_singular(model, q[start:start + _CHUNK])
+        if pivot:
+            raise np.linalg.LinAlgError(f"{name}: {_words(model, pivot)}")
 
 
-def _words(model, found):
+def _words(model, pivot):
     """The error message, with a remedy."""
     joint, (_, inertia, locked, rounding, opposite) = (
-        repr(model.velocity_names[found.velocity]), found)
-    unit = "kg" if _is_linear(model, found.velocity) else "kg m2"
+        repr(model.velocity_names[pivot.velocity]), pivot)
+    unit = "kg" if _is_linear(model, pivot.velocity) else "kg m2"
     effect = "so its acceleration is not determined"
     physical = "correct the inertias of the links that it moves, which are not physical"
     negative = [f"{name!r}: {x:g}" for name, x in zip(model.velocity_names, model.armature)

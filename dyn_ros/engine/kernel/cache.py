@@ -65,10 +65,10 @@ def _require_private(folder: Path) -> None:
 def _make_private(folder: Path) -> Path:
     """Create a folder if necessary and return its real path; raises OSError or _NotPrivate."""
     folder = Path(os.path.realpath(folder))
-    missing = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
-    for each in reversed(missing):
+    missing = [parent for parent in (folder, *folder.parents) if not os.path.lexists(parent)]
+    for parent in reversed(missing):
         with contextlib.suppress(FileExistsError):      # created by another process
-            each.mkdir(mode=0o700)
+            parent.mkdir(mode=0o700)
     _require_private(folder)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(f"{folder} is not writable")
@@ -92,18 +92,18 @@ def _private_root() -> Path:
     rejected = []
     for candidate in _candidates():
         try:
-            found = _make_private(candidate)
+            root = _make_private(candidate)
             break
         except _NotPrivate as error:
             rejected.append(str(error))
         except OSError:
             continue
     else:
-        found = Path(tempfile.mkdtemp(prefix="dyn_ros-"))
+        root = Path(tempfile.mkdtemp(prefix="dyn_ros-"))
     if rejected:
-        warnings.warn(f"dyn_ros stores compiled code in {found}: " + "; ".join(rejected),
+        warnings.warn(f"dyn_ros stores compiled code in {root}: " + "; ".join(rejected),
                       RuntimeWarning, stacklevel=2)
-    return found
+    return root
 
 
 @functools.cache

@@ -162,13 +162,13 @@ def public_view(model: Sizes, known: Field, array: Array, constraints: int = 0) 
 
 def fields_among(constants: Iterable[object]) -> set[Field]:
     """The fields among the constants of a kernel, including those in tuples."""
-    found: set[Field] = set()
+    fields: set[Field] = set()
     for value in constants:
         if isinstance(value, Field):
-            found.add(value)
+            fields.add(value)
         elif isinstance(value, tuple) and not hasattr(value, "_fields"):
-            found |= fields_among(value)
-    return found
+            fields |= fields_among(value)
+    return fields
 
 
 # The inputs of kernels, and what several algorithms share.

@@ -423,8 +423,8 @@ def select_above(a, b, x, y):
 @_in_python(lambda a: False)
 def holds_lanes(a):
     """Whether the workspace consists of lanes, as for a batch."""
-    found = a.dtype == lanes
-    return lambda a: found
+    is_lanes = a.dtype == lanes
+    return lambda a: is_lanes
 
 
 @_in_python(lambda a: 1)

@@ -108,8 +108,8 @@ class _EntryLibrary(JITCodeLibrary):
 
     def finalize(self):
         _link_callees(self)
-        self._linking_libraries = [each for each in self._linking_libraries
-                                   if not isinstance(each, _Library)]
+        self._linking_libraries = [library for library in self._linking_libraries
+                                   if not isinstance(library, _Library)]
         super().finalize()
 
     def _optimize_final_module(self):
@@ -184,8 +184,8 @@ class _Compiler(Compiler):
         state = self.state
         state.library = self._new_library(state.targetctx.codegen(), state.func_id.func_qualname)
         with ConfigStack().enter(state.flags.copy()):
-            for each in self._PASSES:
-                each.run_pass(state)
+            for optimization in self._PASSES:
+                optimization.run_pass(state)
         return state.cr
 
     def _new_library(self, codegen, name):
@@ -283,19 +283,19 @@ def disable_helpers() -> None:
 @contextlib.contextmanager
 def fast_compilation() -> Iterator[None]:
     """Resolve each call with the same types only once, and suspend garbage collection."""
-    context, found = cpu_target.typing_context, {}
+    context, signatures = cpu_target.typing_context, {}
     resolve = context.resolve_function_type
 
     def resolve_once(function, args, kws):
         if kws or not isinstance(function, types.Function):
             return resolve(function, args, kws)
         key = function, tuple(args)
-        if key not in found:
+        if key not in signatures:
             signature = resolve(function, args, kws)
             if signature is None:
                 return None
-            found[key] = signature
-        return found[key]
+            signatures[key] = signature
+        return signatures[key]
 
     with global_compiler_lock:
         collecting = gc.isenabled()
@@ -328,7 +328,7 @@ def dump(dispatcher: CPUDispatcher) -> bytes | None:
     names = result.fndesc.llvm_func_name, result.fndesc.llvm_cpython_wrapper_name
     result.library._shared_module = llvm.parse_assembly("\n".join((
         f'target triple = "{llvm.get_process_triple()}"',
-        *(f'define void @"{each}"() {{ ret void }}' for each in names))))
+        *(f'define void @"{name}"() {{ ret void }}' for name in names))))
     return dumps(result._reduce())
 
 

@@ -32,13 +32,13 @@ class NotComparable(TypeError):
 
 def _codes(code: CodeType) -> list[CodeType]:
     """A code object and those nested in it."""
-    nested = [each for each in code.co_consts if isinstance(each, CodeType)]
-    return [code, *(inner for each in nested for inner in _codes(each))]
+    nested = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return [code, *(inner for constant in nested for inner in _codes(constant))]
 
 
 @functools.cache
 def _names(code: CodeType) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for each in _codes(code) for name in each.co_names))
+    return tuple(dict.fromkeys(name for part in _codes(code) for name in part.co_names))
 
 
 def _root(name: str | None) -> str:
@@ -70,18 +70,18 @@ def _variables(function: FunctionType) -> dict[str, Any]:
     code = function.__code__
     enclosing = dict(zip(code.co_freevars, (cell.cell_contents
                                             for cell in function.__closure__ or ())))
-    found = {name: function.__globals__[name] for name in _names(code)
+    variables = {name: function.__globals__[name] for name in _names(code)
              if name in function.__globals__} | enclosing
     attributes = {*_attributes(code), *((name, other) for name in enclosing
                                         for other in _names(code))}
     for name, attribute in sorted(attributes):
-        module = found.get(name)
+        module = variables.get(name)
         if isinstance(module, ModuleType) and _is_ours(module.__name__, function) and hasattr(
                 module, attribute):
-            found[f"{name}.{attribute}"] = getattr(module, attribute)
+            variables[f"{name}.{attribute}"] = getattr(module, attribute)
     for n, value in enumerate(function.__defaults__ or ()):
-        found[f"default {n}"] = value
-    return found | (function.__kwdefaults__ or {})
+        variables[f"default {n}"] = value
+    return variables | (function.__kwdefaults__ or {})
 
 
 def _is_ours(module: str | None, referrer: FunctionType) -> bool:
@@ -97,18 +97,18 @@ def _python_functions(value: Any, referrer: FunctionType) -> list[FunctionType]:
     is_kernel = hasattr(value, "py_func") and _root(value.py_func.__module__) != "numba"
     value = getattr(value, "py_func", None) or getattr(value, "__wrapped__", value)
     try:
-        found = list(implementations.get(value, ()))
+        functions = list(implementations.get(value, ()))
     except TypeError:                           # cannot be hashed
-        found = []
+        functions = []
     if isinstance(value, FunctionType) and (is_kernel or _is_ours(value.__module__, referrer)):
-        found.append(value)
-    return found
+        functions.append(value)
+    return functions
 
 
 def _always() -> list[FunctionType]:
     """Implementations of operators, which a kernel does not refer to by name."""
-    return [each for key, found in implementations.items()
-            if isinstance(key, BuiltinFunctionType) for each in found]
+    return [function for key, functions in implementations.items()
+            if isinstance(key, BuiltinFunctionType) for function in functions]
 
 
 def references(function: FunctionType) -> tuple[list[FunctionType], dict[str, Any]]:
@@ -128,11 +128,11 @@ def references(function: FunctionType) -> tuple[list[FunctionType], dict[str, An
     return functions, constants
 
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
-def walk(find: Callable[[FunctionType], tuple[list[FunctionType], Found]],
-         *functions: Any) -> Iterator[tuple[FunctionType, Found]]:
+def walk(find: Callable[[FunctionType], tuple[list[FunctionType], Result]],
+         *functions: Any) -> Iterator[tuple[FunctionType, Result]]:
     """Yield everything that functions refer to, directly or indirectly: each once, these included.
 
     ``find`` returns the functions that a function itself refers to, and what else of it is asked
@@ -140,16 +140,16 @@ def walk(find: Callable[[FunctionType], tuple[list[FunctionType], Found]],
     """
     seen: set[FunctionType] = set()
     todo = _always()
-    for each in functions:
-        each = getattr(each, "py_func", each)
-        todo += _python_functions(each, each)
+    for value in functions:
+        value = getattr(value, "py_func", value)
+        todo += _python_functions(value, value)
     while todo:
         function = todo.pop()
         if function not in seen:
             seen.add(function)
-            inner, found = find(function)
+            inner, reached = find(function)
             todo += inner
-            yield function, found
+            yield function, reached
 
 
 def _reach(function: Any) -> tuple[dict[str, FunctionType], dict[str, Any]]:
@@ -157,17 +157,17 @@ def _reach(function: Any) -> tuple[dict[str, FunctionType], dict[str, Any]]:
 
     Directly or indirectly; by module and qualified name. It need not be compiled yet.
     """
-    found: dict[str, FunctionType] = {}
+    functions: dict[str, FunctionType] = {}
     constants: dict[str, Any] = {}
-    for each, own in walk(references, function):
-        place = base = f"{each.__module__}.{each.__qualname__}"
+    for inner, own in walk(references, function):
+        place = base = f"{inner.__module__}.{inner.__qualname__}"
         count = 1
-        while place in found:
+        while place in functions:
             count += 1
             place = f"{base} {count}"
-        found[place] = each
+        functions[place] = inner
         constants |= {f"{place}.{name}": value for name, value in own.items()}
-    return found, constants
+    return functions, constants
 
 
 # --- the digest
@@ -199,8 +199,8 @@ def _described(code: CodeType) -> str:
 
 def _class(kind: type) -> str:
     """A class: a named tuple's fields, or the code of its methods."""
-    methods = [(name, _described(each.__code__)) for name, each in sorted(vars(kind).items())
-               if isinstance(each, FunctionType)]
+    methods = [(name, _described(method.__code__)) for name, method in sorted(vars(kind).items())
+               if isinstance(method, FunctionType)]
     fields = getattr(kind, "_fields", None)
     return repr((kind.__module__, kind.__qualname__, fields if fields else methods))
 
@@ -212,9 +212,9 @@ def _value(value: Any, parts_of_type: Callable[[Any], list[Any]] | None = None) 
     if isinstance(value, CodeType):
         return _described(value)
     if isinstance(value, (tuple, frozenset)):
-        each = [_value(item, parts_of_type) for item in value]
+        items = [_value(item, parts_of_type) for item in value]
         return repr((type(value).__qualname__,
-                     sorted(each) if isinstance(value, frozenset) else each))
+                     sorted(items) if isinstance(value, frozenset) else items))
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         return repr((value.dtype.str, value.shape, value.tobytes()))
     if isinstance(value, type):
@@ -249,14 +249,14 @@ def digest(function: Any, signature: Any, circumstances: Any,
     values. A NotComparable names a constant that cannot be compared by its value.
     """
     functions, constants = _reach(function)
-    found = hashlib.sha256(repr(circumstances).encode())
-    for each in (signature.return_type, *signature.args):
-        found.update(_type(each, parts_of_type).encode() + b"\0")
-    for place, each in functions.items():
-        found.update(f"{place}\0{described(each)}\0".encode())
+    sha = hashlib.sha256(repr(circumstances).encode())
+    for kind in (signature.return_type, *signature.args):
+        sha.update(_type(kind, parts_of_type).encode() + b"\0")
+    for place, function in functions.items():
+        sha.update(f"{place}\0{described(function)}\0".encode())
     for place, value in constants.items():
         try:
-            found.update(f"{place}\0{_value(value, parts_of_type)}\0".encode())
+            sha.update(f"{place}\0{_value(value, parts_of_type)}\0".encode())
         except NotComparable as error:
             raise NotComparable(f"{place} is {error}") from None
-    return found.hexdigest()[:32]
+    return sha.hexdigest()[:32]

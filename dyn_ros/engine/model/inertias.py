@@ -229,7 +229,7 @@ class Inertias(Structure):
         self._compose(changed, links)
 
     def _on(self, joint):
-        return [each.inertia for each in self._payloads.values() if each.joint == joint]
+        return [payload.inertia for payload in self._payloads.values() if payload.joint == joint]
 
     def _body_inertia(self, joint):
         """Inertia of the body of a joint, -1 for the fixed base, including its payloads."""

@@ -202,6 +202,6 @@ def constraint_table(model, data, name, tip, axes, directions, singularity, tole
     numbers = table(model, name, *key)
     if len(kept) >= _KEPT:
         kept.clear()
-    found = kept[key] = ConstraintTable(numbers.ctypes.data)
-    found.numbers = numbers
-    return found, array
+    new = kept[key] = ConstraintTable(numbers.ctypes.data)
+    new.numbers = numbers
+    return new, array

@@ -60,9 +60,9 @@ def contact_table(model: Model, data: Data, contacts: Sequence[Contact],
     settings = damping, residual, max_iterations, restitution
     try:
         hash(settings)                              # an array of one number equals that number
-        known, found = data._newest_table
+        known, table = data._newest_table
         if known == (contacts, settings) and data.model is model:   # otherwise the call reports it
-            return found
+            return table
     except (AttributeError, TypeError, ValueError):     # not a Data; an array
         pass
     given = contacts
@@ -75,14 +75,14 @@ def contact_table(model: Model, data: Data, contacts: Sequence[Contact],
         pass
     kept = data._tables if getattr(data, "model", None) is model else {}
     require_contacts(contacts)
-    found = _new_table(require_model(model), contacts, _checked_settings(*settings))
+    table = _new_table(require_model(model), contacts, _checked_settings(*settings))
     if len(kept) >= _KEPT:
         kept.clear()
     with contextlib.suppress(TypeError):            # damping is an array without an axis
-        kept[contacts, settings] = found
+        kept[contacts, settings] = table
         if getattr(data, "model", None) is model and type(given) in (tuple, list):
-            data.__dict__["_newest_table"] = (given[:], settings), found
-    return found
+            data.__dict__["_newest_table"] = (given[:], settings), table
+    return table
 
 
 def as_tuple(contacts):
@@ -141,10 +141,10 @@ def _new_table(model, contacts, settings):
         if name in rows:
             raise ValueError(f"contacts: two are named {name!r}; set the argument name of one")
         rows[name] = slice(int(ends[n]), int(ends[n + 1]))
-    found = ContactTable(numbers.ctypes.data)
-    found.contacts, found.numbers, found.rows = contacts, numbers, rows
-    found.zeros, found.damping = np.zeros(ends[-1]), settings[0]
-    return found
+    table = ContactTable(numbers.ctypes.data)
+    table.contacts, table.numbers, table.rows = contacts, numbers, rows
+    table.zeros, table.damping = np.zeros(ends[-1]), settings[0]
+    return table
 
 
 def _write_contact(model, contact, start, numbers, floats):
@@ -252,10 +252,10 @@ def is_at_origin(r, n):
 @kernel
 def any_at_origin(r):
     """Whether results of a contact are wanted at the world's origin."""
-    found = False
+    is_any = False
     for n in range(ncontacts(r)):
-        found = found or is_at_origin(r, n)
-    return found
+        is_any = is_any or is_at_origin(r, n)
+    return is_any
 
 
 @kernel

@@ -170,9 +170,9 @@ def respond(r, to_torques, rates, rates2, response, response2):
                          -1.0, coupling_inverse(r), rates, rates2, m)
         return
     for second in range(2):
-        x, found = rates, response
+        x, columns = rates, response
         if second == 1:
-            x, found = rates2, response2
-        products.combine(r, found.motions, -1.0, P, x.torques, n, 1.0, minus_K, x.rows, m, n, n)
-        products.combine(r, found.forces, -1.0, products.transposed(minus_K), x.torques, n, -1.0,
+            x, columns = rates2, response2
+        products.combine(r, columns.motions, -1.0, P, x.torques, n, 1.0, minus_K, x.rows, m, n, n)
+        products.combine(r, columns.forces, -1.0, products.transposed(minus_K), x.torques, n, -1.0,
                          coupling_inverse(r), x.rows, m, m, n)

@@ -21,10 +21,10 @@ from .rows import branches
 @kernel
 def are_linked(r):
     """Whether a contact connects two links, whose branches then have nonzero dtau."""
-    found = False
+    linked = False
     for n in range(packed.ncontacts(r)):
-        found = found or (packed.body(r, n, 0) > 0 and packed.body(r, n, 1) > 0)
-    return found
+        linked = linked or (packed.body(r, n, 0) > 0 and packed.body(r, n, 1) > 0)
+    return linked
 
 
 @kernel
@@ -46,12 +46,12 @@ def subtree_end(r, first, last):
 @kernel
 def moved_contacts(r, first, last):
     """The contacts of bodies that velocities ``first`` to ``last`` move, one bit each."""
-    found, end = 0, subtree_end(r, first, last)
+    mask, end = 0, subtree_end(r, first, last)
     for n in range(packed.ncontacts(r)):
         p, q = branches(r, n)
         if (first <= p and p < end) or (first <= q and q < end):
-            found |= 1 << n
-    return found
+            mask |= 1 << n
+    return mask
 
 
 @kernel

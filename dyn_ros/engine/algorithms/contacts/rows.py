@@ -202,12 +202,12 @@ def common_joint(r, i, j):
 @kernel
 def trunk(r):
     """The last joint that moves all bodies in contact, or 0."""
-    found = max(packed.body(r, 0, 0), packed.body(r, 0, 1))
+    joint = max(packed.body(r, 0, 0), packed.body(r, 0, 1))
     for n in range(packed.ncontacts(r)):
         for i in (packed.body(r, n, 0), packed.body(r, n, 1)):
             if i > 0:
-                found = common_joint(r, found, i)
-    return found
+                joint = common_joint(r, joint, i)
+    return joint
 
 
 @kernel

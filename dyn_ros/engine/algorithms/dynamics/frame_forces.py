@@ -138,7 +138,7 @@ def frame_force(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLi
 
 def _on_frames(model, wrenches):
     """Wrenches by name as one for each frame, (nframes, 6)."""
-    found = np.zeros((model.nframes, 6))
+    forces = np.zeros((model.nframes, 6))
     for name, wrench in wrenches.items():
-        found[model.frame_index(name)] += finite_array(f"wrench on {name}", wrench, (6,))
-    return found
+        forces[model.frame_index(name)] += finite_array(f"wrench on {name}", wrench, (6,))
+    return forces

@@ -283,10 +283,10 @@ def momentum_observer_step(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     gains, reversal = positive(model, "gain", gain), not_negative(
         model, "friction_velocity", friction_velocity)
     damping, coulomb = losses(model, friction)
-    found: tuple[Array, Array, Array] = step(
+    state: tuple[Array, Array, Array] = step(
         model, data, threads, int(flag("direct", direct)), q, v, tau, _steps(dt), gains,
         damping, coulomb, reversal, external, momentum, known_effort)
-    return ObserverState(*found)
+    return ObserverState(*state)
 
 
 def losses(model: Model, friction: bool) -> tuple[Array, Array]:

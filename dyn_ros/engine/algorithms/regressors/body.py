@@ -105,12 +105,12 @@ def body_regressor(v: ArrayLike, a: ArrayLike) -> Array:
     w, dw = twist[..., 3:], rate[..., 3:]
     W = _skew(w)
     point = rate[..., :3] + np.cross(w, twist[..., :3])
-    found = np.zeros((*twist.shape, 10))
-    found[..., :3, 0] = point
-    found[..., :3, 1:4] = _skew(dw) + W @ W
-    found[..., 3:, 1:4] = -_skew(point)
-    found[..., 3:, 4:] = _rotational(dw) + W @ _rotational(w)
-    return found
+    regressor = np.zeros((*twist.shape, 10))
+    regressor[..., :3, 0] = point
+    regressor[..., :3, 1:4] = _skew(dw) + W @ W
+    regressor[..., 3:, 1:4] = -_skew(point)
+    regressor[..., 3:, 4:] = _rotational(dw) + W @ _rotational(w)
+    return regressor
 
 
 def _finite_spatial(name: str, value: ArrayLike) -> Array:
@@ -122,16 +122,16 @@ def _finite_spatial(name: str, value: ArrayLike) -> Array:
 
 def _skew(x: Array) -> Array:
     """The cross-product matrices of vectors."""
-    found: Array = np.cross(np.eye(3), x[..., None, :])
-    return found
+    matrices: Array = np.cross(np.eye(3), x[..., None, :])
+    return matrices
 
 
 def _rotational(w: Array) -> Array:
     """Derivatives of I w with respect to Ixx, Ixy, Iyy, Ixz, Iyz, Izz."""
-    found = np.zeros((*w.shape, 6))
+    derivatives = np.zeros((*w.shape, 6))
     for row, columns in enumerate(((0, 1, 3), (1, 2, 4), (3, 4, 5))):
-        found[..., row, columns] = w
-    return found
+        derivatives[..., row, columns] = w
+    return derivatives
 
 
 def frame_body_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,

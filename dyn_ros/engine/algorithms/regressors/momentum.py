@@ -39,9 +39,9 @@ def momentum_derivatives(v, s):
 @kernel
 def observer_derivatives(v, s, ds, g):
     """Derivatives of ds . h + s . (weight), with g the acceleration of gravity."""
-    found = momentum_derivatives(v, ds)
-    return al.Inertia(found.mass + al.dot(g, s.linear),
-                      al.add(found.moment, al.cross(g, s.angular)), found.rotational)
+    rate = momentum_derivatives(v, ds)
+    return al.Inertia(rate.mass + al.dot(g, s.linear),
+                      al.add(rate.moment, al.cross(g, s.angular)), rate.rotational)
 
 
 @kernel
