@@ -1,3 +1,3 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The ``dyn_ros`` command: one file for each subcommand."""
+"""The ``dyn_ros`` command: larger subcommands have a file each."""

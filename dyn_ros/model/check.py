@@ -1,4 +1,4 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Former name of ``dyn_ros.check``, for programs that import it."""
+"""A public alias of ``dyn_ros.check``."""
 from ..check import *  # noqa: F403

@@ -1,4 +1,4 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The public name of ``messages/conversions.py``."""
+"""A public alias of ``messages/conversions.py``."""
 from .messages.conversions import *  # noqa: F403

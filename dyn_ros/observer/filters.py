@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What remembers the samples before: delays of efforts, a low pass, and a Kalman filter."""
+"""Filters of an observer: delay lines of efforts, a low pass, and a Kalman filter."""
 from __future__ import annotations
 
 import math

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Number types, spatial algebra for kernels, and the public value types."""
+"""The public values: SE3, Motion, Force, Inertia and others."""
 from .derivative import TransformDerivative, TransformSecondDerivative
 from .inertia import ArticulatedBodyInertia, Inertia
 from .se3 import SE3

@@ -108,7 +108,7 @@ def _bases(topic: str, signals: dict[str, dict[str, str]]) -> Iterator[_Base]:
 # --- files
 
 def scan(path: Path) -> Scan:
-    """Find the topics and spans of a table; an error as ``files.open_source`` raises it."""
+    """Find the topics and spans of a table; an error as ``sources.open_source`` raises it."""
     if path.stat().st_size == 0:
         return Scan((), (), "is empty: 0 bytes")
     tables.pyarrow()

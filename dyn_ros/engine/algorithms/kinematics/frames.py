@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Velocity, acceleration, Jacobian and kinematic Hessian of one frame.
+"""Velocity and acceleration of one frame, and the sweep to the root that they share.
 
 All functions traverse the joints from the frame to the root, expressed in the frame: the columns
 of the Jacobian are the motion subspaces expressed in the frame, and their rates follow from the

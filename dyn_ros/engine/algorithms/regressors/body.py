@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Regressors of the force on a single body, or on a body that is attached to a frame.
 
-Atkeson, An and Hollerbach (1986): see regressors.py. The force f on the body, expressed in a frame
+Atkeson, An and Hollerbach (1986): see torque.py. The force f on the body, expressed in a frame
 that moves with it and at the origin of this frame, is the regressor times the body's parameters in
 this frame. With a force sensor at the frame, these are the parameters of what is attached to it.
 """
