@@ -107,13 +107,13 @@ def take_turns(ours, theirs, turns, rounds, repeats):
     """Return the microseconds per call in each round, [engine, turn * round]."""
     times = [[], []]
     for _ in range(turns):
-        for call, found in zip((ours, theirs), times):
+        for call, durations in zip((ours, theirs), times):
             call()                                  # warm-up
             for _ in range(rounds):
                 start = time.perf_counter()
                 for _ in range(repeats):
                     call()
-                found.append((time.perf_counter() - start) / repeats * 1e6)
+                durations.append((time.perf_counter() - start) / repeats * 1e6)
     return np.array(times)
 
 
@@ -211,13 +211,13 @@ def contacts_batch(pair, cases, threads):
     q, v, _, tau = pair.states(STATES)
     theirs = np.array([pair.to_pin_q(x) for x in q]), v, tau
 
-    def each(call):
+    def for_all_states(call):
         for state in zip(*theirs):
             call(*state)
 
     for name, (ours, call) in cases.items():
         a_, b_ = np.median(take_turns(partial(ours, q, v, tau, threads=threads),
-                                      partial(each, call), 3, 5, 1), axis=1)
+                                      partial(for_all_states, call), 3, 5, 1), axis=1)
         yield (f"| `{name}` | {a_ / STATES:.3f} | a Python loop, {b_ / STATES:.3f} "
                f"| {b_ / a_:.1f} |")
 
@@ -250,12 +250,12 @@ def accuracy():
                 q, v, a, _ = pair.state(seed)
                 for name, case in CASES.items():
                     count = len(case.takes)
-                    found = getattr(dyn_ros, name)(pair.model, pair.data, *(q, v, a)[:count])
+                    actual = getattr(dyn_ros, name)(pair.model, pair.data, *(q, v, a)[:count])
                     expected = case.theirs(pair.pin, pair.pin_data,
                                            *(pair.to_pin_q(q), v, a)[:count])
                     if case.results:
                         expected = case.results(pair.pin_data)
-                    e = max(map(error, as_tuple(found), as_tuple(expected)))
+                    e = max(map(error, as_tuple(actual), as_tuple(expected)))
                     worst[name] = max(worst[name], (e, f"{robot}, {root_joint or 'fixed'}"))
     for name, (e, where) in worst.items():
         yield f"| `{name}` | {e:.1e} | {where} |"
@@ -292,7 +292,7 @@ def observer_of(model, method):
 
 def best_update(model, method, samples):
     """Return the shortest time of an update [us]: the fastest of 60 turns of 300 calls."""
-    observer, state = observer_of(model, method), [each[0].copy() for each in samples]
+    observer, state = observer_of(model, method), [array[0].copy() for array in samples]
     ours, _ = take_turns(lambda: observer.update(*state, 1e-3), lambda: None, 60, 1, 300)
     return ours.min()
 
@@ -300,10 +300,10 @@ def best_update(model, method, samples):
 def extra_memory(model, method, samples):
     """Return the memory of a recording besides its samples and the result [MB]."""
     tracemalloc.start()
-    found = observer_of(model, method).run(*samples, 1e-3)
+    external = observer_of(model, method).run(*samples, 1e-3)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    return (most - found.nbytes) / 1e6
+    return (most - external.nbytes) / 1e6
 
 
 def observer_report():

@@ -73,21 +73,22 @@ def figaroh_worker(folder: Path) -> None:
                 "timestamps", "positions", "velocities", "accelerations")}
             return None
 
-    found = {}
+    results = {}
     for kind in ("", "filtered_"):
         Identification.kind = kind
         start = time.perf_counter()
-        one = Identification(RobotWrapper(model))
-        one.initialize()
-        one.solve(decimate=True, decimation_factor=10, plotting=False, wls=True)
+        identification = Identification(RobotWrapper(model))
+        identification.initialize()
+        identification.solve(decimate=True, decimation_factor=10, plotting=False, wls=True)
         seconds = time.perf_counter() - start
-        W = build_regressor_basic(one.robot, recorded["test_q"], recorded["test_v"],
+        W = build_regressor_basic(identification.robot, recorded["test_q"], recorded["test_v"],
                                   recorded["test_a"], config)
-        W = build_regressor_reduced(W, one._idx_eliminated)[:, one._base_indices]
-        tau = (W @ one.phi_base).reshape(model.nv, -1).T
+        W = build_regressor_reduced(W, identification._idx_eliminated)
+        W = W[:, identification._base_indices]
+        tau = (W @ identification.phi_base).reshape(model.nv, -1).T
         np.save(folder / f"{kind}tau.npy", tau)
-        found[kind] = {"seconds": seconds, "count": len(one.phi_base)}
-    (folder / "found.json").write_text(json.dumps(found))
+        results[kind] = {"seconds": seconds, "count": len(identification.phi_base)}
+    (folder / "results.json").write_text(json.dumps(results))
 
 
 # --- in this interpreter
@@ -127,8 +128,8 @@ def compare(robot: str, python: str | None, recordings: int, seconds: float) -> 
         for name, score in one_recording(model, xml, recording, test, python):
             scores.setdefault(name, []).append(score)
     print(f"\n{robot}: {model.nv} joints, {len(recording.time)} samples, {recordings} recordings")
-    for name, found in scores.items():
-        show(name, found)
+    for name, of_recordings in scores.items():
+        show(name, of_recordings)
 
 
 def one_recording(model, xml: str, recording, test, python: str | None
@@ -147,9 +148,9 @@ def one_recording(model, xml: str, recording, test, python: str | None
     dyn_ros.identify(model, recording.samples(model))               # compiles
     start = time.perf_counter()
     samples = recording.samples(model)
-    found = dyn_ros.identify(model, samples)
+    result = dyn_ros.identify(model, samples)
     seconds = time.perf_counter() - start
-    yield "dyn_ros", Score(error(predicted(found, q, v, a)), seconds, len(found.base.names))
+    yield "dyn_ros", Score(error(predicted(result, q, v, a)), seconds, len(result.base.names))
     if python is None:
         return
     with tempfile.TemporaryDirectory() as name:
@@ -162,16 +163,16 @@ def one_recording(model, xml: str, recording, test, python: str | None
                  test_q=q, test_v=v, test_a=a)
         run_worker(python, folder)
         for kind, text in (("", "FIGAROH, its filter"), ("filtered_", "FIGAROH, our filter")):
-            one = json.loads((folder / "found.json").read_text())[kind]
-            yield text, Score(error(np.load(folder / f"{kind}tau.npy")), **one)
+            result = json.loads((folder / "results.json").read_text())[kind]
+            yield text, Score(error(np.load(folder / f"{kind}tau.npy")), **result)
 
 
-def predicted(found, q: np.ndarray, v: np.ndarray, a: np.ndarray) -> np.ndarray:
+def predicted(result, q: np.ndarray, v: np.ndarray, a: np.ndarray) -> np.ndarray:
     """Torques of an identified robot."""
     import dyn_ros
-    model = found.identified
+    model = result.identified
     return (dyn_ros.rnea(model, dyn_ros.Data(model), q, v, a) + dyn_ros.joint_friction(model, v)
-            + found.offset)
+            + result.offset)
 
 
 def run_worker(python: str, folder: Path) -> None:

@@ -95,7 +95,7 @@ def by_address(model: dyn_ros.Model, name: str, q: np.ndarray) -> dict[str, floa
     function = getattr(dyn_ros, name)
     expected = function(model, data, q).copy()
     program = ALGORITHMS[name].program(model)
-    [ready] = [each for each in data._ready.values() if each.program is program]
+    [ready] = [call for call in data._ready.values() if call.program is program]
     compiled = numba.cfunc(ADDRESS)(native.for_workspace(program.kernel))
     through_ctypes = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(compiled.address)
     start = ready.workspace.offset(Q)
@@ -128,12 +128,12 @@ def report(rate: float, seconds: float) -> list[str]:
         times = at_a_rate(call, states, rate)
         figures = [*np.percentile(times, [50, 99, 99.9]), times.max()]
         lines.append(f"| {name} | " + " | ".join(f"{x:.1f}" for x in figures) + " |")
-    found = {name: by_address(model, name, states[0, 0]) for name in (
+    tables = {name: by_address(model, name, states[0, 0]) for name in (
         "generalized_gravity", "crba")}
     lines += ["", "The same kernel in a row [us]:", "",
-              "| | " + " | ".join(next(iter(found.values()))) + " |", "| --- | --- | --- | --- |"]
+              "| | " + " | ".join(next(iter(tables.values()))) + " |", "| --- | --- | --- | --- |"]
     lines += [f"| `{name}` | " + " | ".join(f"{x:.2f}" for x in times.values()) + " |"
-              for name, times in found.items()]
+              for name, times in tables.items()]
     return lines
 
 

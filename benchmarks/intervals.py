@@ -75,9 +75,9 @@ def show(name, make, count):
                        if sigma > 0.0])
         if not dyn_ros.is_physical(result.identified.inertial_parameters).all():
             print(f"seed {seed}: a body is not physical")
-    each = np.nanmean(np.array(z), axis=0)
+    coverage = np.nanmean(np.array(z), axis=0)
     share = 100.0 * np.nanmean(np.array(z))
-    low, high = 100.0 * each.min(), 100.0 * each.max()
+    low, high = 100.0 * coverage.min(), 100.0 * coverage.max()
     print(f"{name}: {share:.1f} % of the 95 % intervals contain the truth (of single base "
           f"parameters {low:.0f} to {high:.0f} %); error / noise {np.mean(ratios):.3f}, at most "
           f"{np.max(ratios):.3f}; {seconds / count:.2f} s each")

@@ -110,7 +110,7 @@ class Pinocchio:
     def batches(self, q: np.ndarray, v: np.ndarray, a: np.ndarray,
                 tau: np.ndarray) -> dict[str, Call]:
         pool = self._pin.ModelPool(self._model, 1)
-        q_, v_, a_, tau_ = (np.asfortranarray(each.T) for each in (q, v, a, tau))
+        q_, v_, a_, tau_ = (np.asfortranarray(array.T) for array in (q, v, a, tau))
         return {"inverse": lambda: self._pin.rneaInParallel(1, pool, q_, v_, a_),
                 "forward": lambda: self._pin.abaInParallel(1, pool, q_, v_, tau_)}
 
@@ -297,13 +297,13 @@ LIBRARIES = (OurEngine, Pinocchio, IDynTree, MuJoCo, Drake)
 
 def opened(xml: str) -> list:
     """Return the libraries that are installed, each with the arm."""
-    found = []
+    installed = []
     for kind in LIBRARIES:
         try:
-            found.append(kind(xml))
+            installed.append(kind(xml))
         except ImportError as error:
             print(f"{kind.name} is left out: {error}".splitlines()[0], file=sys.stderr)
-    return found
+    return installed
 
 
 def version(library: object) -> str:
@@ -395,8 +395,8 @@ def kdl(xml: str, state: tuple) -> dict[str, float]:
             numbers += [joint.kind == "prismatic", *joint.placement[:3, 3],
                         *joint.placement[:3, :3].ravel(), *joint.axis, 0.0, joint.inertia.mass, *c,
                         Y[0, 0], Y[1, 1], Y[2, 2], Y[0, 1], Y[0, 2], Y[1, 2]]
-        for each in state[:3]:
-            numbers += each.tolist()
+        for array in state[:3]:
+            numbers += array.tolist()
         answer = subprocess.run(
             [program], input=" ".join(repr(float(x)) for x in numbers), text=True,
             capture_output=True, check=True).stdout.split()
@@ -415,7 +415,7 @@ def report() -> list[str]:
     xml, rng = arm(), np.random.default_rng(0)
     libraries = opened(xml)
     states = tuple(rng.uniform(-1.0, 1.0, (4, STATES, 7)))
-    state = tuple(np.copy(each[0]) for each in states)
+    state = tuple(np.copy(array[0]) for array in states)
     worst = require_agreement(libraries, state)
     single, many, theirs = one_state(libraries, state), batches(libraries, states), kdl(xml, state)
     lines = [f"{', '.join(map(version, libraries))}; {platform.machine()}, Python "
@@ -429,7 +429,7 @@ def report() -> list[str]:
         cells += [f"{theirs[key]:.2f}" if key in theirs else ""] if theirs else []
         lines.append(f"| {words} | " + " | ".join(cells) + " |")
     lines += ["", f"{STATES} states, one thread, per state [us]; "
-              + "; ".join(f"{each.name}: {each.batch}" for each in libraries) + ":", "",
+              + "; ".join(f"{library.name}: {library.batch}" for library in libraries) + ":", "",
               "| | " + " | ".join(names) + " |", "| --- " * (len(names) + 1) + "|"]
     for key, words in ROWS.items():
         cells = [f"{many[name, key]:.3f}" if (name, key) in many else "" for name in names]

@@ -225,12 +225,12 @@ def main(argv=None):
     median = {name: percentile(times[name], 0.5) for name in kinds}
     print(f"{'round trip [us]':24}{'p50':>8}{'p99':>8}{'to echo':>9}{'lost':>6}"
           f"{'processor [us]':>16}   at {options.rate:g} Hz, 7 joints")
-    each = {name: used[name] / (len(times[name]) + lost[name]) for name in kinds}
+    processor_time = {name: used[name] / (len(times[name]) + lost[name]) for name in kinds}
     for name in kinds:
         print(f"{name:24}{median[name]:8.0f}{percentile(times[name], 0.99):8.0f}"
-              f"{median[name] / median['echo']:9.2f}{lost[name]:6}{each[name]:16.0f}")
+              f"{median[name] / median['echo']:9.2f}{lost[name]:6}{processor_time[name]:16.0f}")
     print(f"~/nle to {RAW_EVENTS}: {median['~/nle'] / median[RAW_EVENTS]:.2f}, "
-          f"processor {each['~/nle'] / each[RAW_EVENTS]:.2f}")
+          f"processor {processor_time['~/nle'] / processor_time[RAW_EVENTS]:.2f}")
     print(f"resident memory after {len(kinds) * options.rounds} s: {memory:.0f} MB")
 
 

@@ -148,30 +148,30 @@ def main(argv=None):
         message.velocity = array.array("d", [0.2] * model.nv)
         message.header.stamp.sec = 1
         end = time.monotonic() + 60.0
-        while not all(len(each.arrived) >= 20 and len(max(each.arrived.values(), key=len)) == 2
-                      for each in sets.values()):
+        while not all(len(group.arrived) >= 20 and len(max(group.arrived.values(), key=len)) == 2
+                      for group in sets.values()):
             assert time.monotonic() < end, "no answers"
             message.header.stamp.nanosec += 1
-            for each in sets.values():
-                each.publisher.publish(message)
+            for group in sets.values():
+                group.publisher.publish(message)
             executor.spin_once(0.02)
         for _ in range(options.rounds):
-            for each in sets.values():
-                each.round(message, options.rate, 1.0)
+            for group in sets.values():
+                group.round(message, options.rate, 1.0)
         print(f"{'':16}{'processor':>12}{'both outputs [us]':>20}{'lost':>6}{'memory':>9}"
               f"   at {options.rate:g} Hz, 7 joints")
-        for name, each in sets.items():
-            memory = sum(resident(process.pid) for process in each.processes)
-            p50, p99 = (1e6 * percentile(each.took, share) for share in (0.5, 0.99))
-            print(f"{name:16}{1e6 * each.used / each.states:9.0f} us{p50:8.0f} p50{p99:8.0f}"
-                  f"{each.states - len(each.took):6}{memory:6.0f} MB")
+        for name, group in sets.items():
+            memory = sum(resident(process.pid) for process in group.processes)
+            p50, p99 = (1e6 * percentile(group.took, share) for share in (0.5, 0.99))
+            print(f"{name:16}{1e6 * group.used / group.states:9.0f} us{p50:8.0f} p50{p99:8.0f}"
+                  f"{group.states - len(group.took):6}{memory:6.0f} MB")
     finally:
-        for each in sets.values():
-            for process in each.processes:
+        for group in sets.values():
+            for process in group.processes:
                 process.terminate()
                 process.wait()
-    one, each = engine_times()
-    print(f"of this, the engine: {one:.2f} us; with a pass for each node: {each:.2f} us")
+    together, separate = engine_times()
+    print(f"of this, the engine: {together:.2f} us; with a pass for each node: {separate:.2f} us")
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def processor_time(pids):
 def processes(pid):
     """Return a process and all that it has started."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *(each for child in children for each in processes(int(child)))]
+    return [pid, *(started for child in children for started in processes(int(child)))]
 
 
 def measure(driver, address, server, size, seconds):
@@ -85,7 +85,7 @@ def measure(driver, address, server, size, seconds):
     lasted = time.monotonic() - start
     used = [processor_time(servers) - times[0], processor_time(browsers) - times[1]]
     browser.close()
-    return [*(counts[each] / lasted for each in ("pictures", "states", "updates")),
+    return [*(counts[event] / lasted for event in ("pictures", "states", "updates")),
             1e3 * used[0] / counts["updates"], 1e3 * used[1] / counts["pictures"]]
 
 

@@ -94,13 +94,13 @@ def show(what, read, path, count):
     try:
         read(path)                              # the file is in memory, and all is imported
         start = time.process_time()
-        found = read(path)
+        messages = read(path)
         seconds = time.process_time() - start
     except ImportError as error:
         print(f"{what:36} {error}")
         return
-    remark = "" if found == count else f"  ({found} of {count} messages)"
-    print(f"{what:36} {found / seconds:12,.0f} messages/s{remark}", flush=True)
+    remark = "" if messages == count else f"  ({messages} of {count} messages)"
+    print(f"{what:36} {messages / seconds:12,.0f} messages/s{remark}", flush=True)
 
 
 def main():

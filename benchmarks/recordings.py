@@ -71,12 +71,12 @@ def main() -> None:
         print(f"decoded: {decode(path) / 1e6:.2f} million messages per second of processor time")
         times: dict[int, list[float]] = {1: [], 2: []}
         for repetition in range(REPETITIONS):
-            for workers, found in times.items():
-                found.append(run(path, folder / f"results{repetition}{workers}", workers))
-        for workers, found in times.items():
+            for workers, durations in times.items():
+                durations.append(run(path, folder / f"results{repetition}{workers}", workers))
+        for workers, durations in times.items():
             print(f"residuals as Parquet, {workers} workers: "
-                  f"{', '.join(f'{each:.1f}' for each in found)} s; "
-                  f"{options.messages / min(found) / workers / 1e6:.2f} million messages per "
+                  f"{', '.join(f'{duration:.1f}' for duration in durations)} s; "
+                  f"{options.messages / min(durations) / workers / 1e6:.2f} million messages per "
                   "second and worker")
         print(f"two workers: {min(times[1]) / min(times[2]):.2f} times one")
         memory = largest_memory(command(path, folder / "memory", 2)).total

@@ -70,8 +70,8 @@ class Client:
         """Return the response times [us] and the last response."""
         took, end = [], time.perf_counter() + seconds
         while time.perf_counter() < end:
-            answer, each = self.ask(name, request)
-            took.append(each)
+            answer, duration = self.ask(name, request)
+            took.append(duration)
         return took, answer
 
 

@@ -105,7 +105,7 @@ def rows(program):
     for joints in JOINTS:
         model = chain(joints)
         data, tip, (q, v, alpha, beta) = dyn_ros.Data(model), f"link_{joints}", task(model)
-        found = dyn_ros.vereshchagin(model, data, q, v, alpha, beta, tip).ddq.copy()
+        ddq = dyn_ros.vereshchagin(model, data, q, v, alpha, beta, tip).ddq.copy()
         repeats = 2000 * JOINTS[0] // joints
         ours = fastest(partial(dyn_ros.vereshchagin, model, data, q, v, alpha, beta, tip),
                        repeats, 40)
@@ -116,7 +116,7 @@ def rows(program):
             yield f"| {joints} | {ours:.2f} | {batch:.3f} | | | |"
             continue
         theirs, expected = kdl(program, model, q, v, alpha, beta, repeats, 40)
-        error = np.abs(found - expected).max() / np.abs(expected).max()
+        error = np.abs(ddq - expected).max() / np.abs(expected).max()
         yield (f"| {joints} | {ours:.2f} | {batch:.3f} | {theirs:.2f} | {ours / theirs:.2f} | "
                f"{error:.0e} |")
 

@@ -88,8 +88,8 @@ def marker_array():
     node, client = CentroidalNode("centroidal"), rclpy.create_node("client")
     node.start()
     executor = SingleThreadedExecutor()
-    for each in (node, client):
-        executor.add_node(each)
+    for member in (node, client):
+        executor.add_node(member)
     state = JointState(name=list(model.joint_names[1:]), position=q[7:].tolist(),
                        velocity=[0.0] * 12, effort=efforts(model, q).tolist())
     touching = ContactStates(name=FEET, active=[foot != LIFTED for foot in FEET])
@@ -105,8 +105,8 @@ def marker_array():
             publisher.publish(message)
         executor.spin_once(0.05)
     executor.shutdown()
-    for each in (client, node):
-        each.destroy_node()
+    for member in (client, node):
+        member.destroy_node()
     rclpy.shutdown()
     return arrays[-1]
 

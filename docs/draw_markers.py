@@ -208,7 +208,7 @@ def _roots(a, b, c):
     root = np.sqrt(b * b - a * c)
     first, second = (-b - root) / a, (-b + root) / a
     first, second = np.minimum(first, second), np.maximum(first, second)
-    return (np.where(np.isfinite(each), each, np.inf) for each in (first, second))
+    return (np.where(np.isfinite(t), t, np.inf) for t in (first, second))
 
 
 def between(start, end, radius, color, top=1.0):
@@ -259,8 +259,8 @@ def robot_solids(path, model, q):
     """Return the visual shapes of a robot: boxes, cylinders and spheres."""
     placements = dyn_ros.frame_placements(model, dyn_ros.Data(model), q)
     root = ET.parse(path).getroot()
-    paint = {each.get("name"): numbers(each.find("color"), "rgba")
-             for each in root.iterfind("material")}
+    paint = {material.get("name"): numbers(material.find("color"), "rgba")
+             for material in root.iterfind("material")}
     for link in root.iterfind("link"):
         placement = placements[model.frame_index(link.get("name"))]
         for visual in link.iterfind("visual"):
@@ -437,7 +437,7 @@ def add_view(sheet, column, title, pixels, legend):
     for row, (kind, (color, what)) in enumerate(legend.items()):
         y = TOP + HEIGHT + 18 + row * LINE
         draw.rounded_rectangle((x + 22, y + 3, x + 38, y + 16), 4,
-                               tuple(int(255 * each) for each in (color.r, color.g, color.b)))
+                               tuple(int(255 * part) for part in (color.r, color.g, color.b)))
         draw.text((x + 50, y), kind, (235, 238, 243), small)
         draw.text((x + 205, y), what, (165, 173, 185), small)
 

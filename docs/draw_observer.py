@@ -71,9 +71,9 @@ def external(model, recording, gain=100.0, **settings):
 
 def observed(model, recording, gain=100.0, **settings):
     """Return the external efforts as observer_node computes them."""
-    found = dyn_ros.momentum_observer(model, recording.q, recording.v, recording.tau, STEP, gain,
-                                      **settings)
-    return dyn_ros.LowPass(gain).run(found, STEP)
+    residual = dyn_ros.momentum_observer(model, recording.q, recording.v, recording.tau, STEP, gain,
+                                         **settings)
+    return dyn_ros.LowPass(gain).run(residual, STEP)
 
 
 # --- the figures
@@ -123,9 +123,9 @@ def figure(time, curves, title, limits=(), band=None):
                   text(LEFT - 8, y + 4, f"{value + 0.0:.3g}", anchor="end")]
     parts += [line([(LEFT, place(0.0, value)[1]), (RIGHT, place(0.0, value)[1])], RED, 1.2, "6 4")
               for value in limits]
-    each = max(1, len(time) // 900)
+    stride = max(1, len(time) // 900)
     for n, curve in enumerate(curves):
-        parts.append(line([place(t, x) for t, x in zip(time[::each], curve.value[::each])],
+        parts.append(line([place(t, x) for t, x in zip(time[::stride], curve.value[::stride])],
                           curve.color))
         x = RIGHT - 215 * (len(curves) - n - 1) - 5
         parts.append(text(x, 24, curve.label, curve.color, "end"))
@@ -144,36 +144,37 @@ def of_the_model():
     """A tool of 0.4 kg that the description does not contain."""
     true, known = arm(), arm()
     true.set_payload("tool", "tool", 0.4, np.zeros(3), 1e-4 * np.eye(3))
-    found = record(true, 4.001)
-    return figure(found.time, [Curve("without the tool in the model", RED, external(known, found)),
-                               Curve("with it", BLUE, external(true, found))],
-                  "external effort [N m]")
+    recording = record(true, 4.001)
+    return figure(recording.time, [
+        Curve("without the tool in the model", RED, external(known, recording)),
+        Curve("with it", BLUE, external(true, recording))], "external effort [N m]")
 
 
 def of_friction():
     true = arm()
-    found = record(true, 4.001)
-    return figure(found.time, [
-        Curve("a model without friction", RED, external(true, found, friction=False)),
-        Curve("with friction", BLUE, external(true, found))], "external effort [N m]")
+    recording = record(true, 4.001)
+    return figure(recording.time, [
+        Curve("a model without friction", RED, external(true, recording, friction=False)),
+        Curve("with friction", BLUE, external(true, recording))], "external effort [N m]")
 
 
 def of_delay():
     true, late = arm(), 30
-    found = record(true, 4.001 + late * STEP, delay=late * STEP)
-    aligned = Recording(found.time[late:], found.q[:-late], found.v[:-late], found.tau[late:])
+    recording = record(true, 4.001 + late * STEP, delay=late * STEP)
+    aligned = Recording(recording.time[late:], recording.q[:-late], recording.v[:-late],
+                        recording.tau[late:])
     return figure(aligned.time, [
-        Curve("efforts that lag by 30 ms", RED, external(true, found)[late:]),
+        Curve("efforts that lag by 30 ms", RED, external(true, recording)[late:]),
         Curve("effort_delay: 0.03", BLUE, external(true, aligned))], "external effort [N m]")
 
 
 def of_gain():
     true = arm()
-    found = record(true, 1.201, moving=False, pushed=True)
+    recording = record(true, 1.201, moving=False, pushed=True)
     shown = slice(900, None)
     colors = {20.0: GREEN, 100.0: BLUE, 500.0: RED}
-    return figure(found.time[shown], [
-        Curve(f"both {gain:g} /s", color, external(true, found, gain)[shown])
+    return figure(recording.time[shown], [
+        Curve(f"both {gain:g} /s", color, external(true, recording, gain)[shown])
         for gain, color in colors.items()],
         "external effort [N m]; gain and smoothing:", band=(PUSHED[0], 1.2))
 
@@ -185,8 +186,8 @@ def of_thresholds():
     settled = slice(200, None)
     r = observed(true, free)
     level = dyn_ros.calibrate_thresholds(r[settled], free.v[settled], STEP).of(at_rest)[SHOWN]
-    found = record(true, 3.001, pushed=True)
-    return figure(found.time, [Curve("external effort", BLUE, external(true, found))],
+    recording = record(true, 3.001, pushed=True)
+    return figure(recording.time, [Curve("external effort", BLUE, external(true, recording))],
                   "external effort [N m]; dashed: thresholds", (-level, level), PUSHED)
 
 

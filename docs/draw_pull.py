@@ -83,7 +83,8 @@ def record(page: Page) -> tuple[list[Image.Image], list[int]]:
     film.stop()
     times, data = zip(*(frame for frame in film.frames if frame[0] > first))
     lasting = np.diff([*times, times[-1] + 0.3])
-    return [shown(each) for each in data], [max(20, round(1000.0 * each)) for each in lasting]
+    return ([shown(picture) for picture in data],
+            [max(20, round(1000.0 * seconds)) for seconds in lasting])
 
 
 def shown(data: str) -> Image.Image:

@@ -61,13 +61,13 @@ def opened(name):
     rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
     try:
         node = node_class(name)
-        for each in (node, *node.members):
-            each.kernels = ()
-            each.trigger_configure()
-            assert each.robot is None
+        for member in (node, *node.members):
+            member.kernels = ()
+            member.trigger_configure()
+            assert member.robot is None
         yield node
-        for each in (*node.members, node):
-            each.destroy_node()
+        for member in (*node.members, node):
+            member.destroy_node()
     finally:
         rclpy.shutdown()
 
@@ -99,14 +99,15 @@ def description(function):
 
 def outputs(node):
     """The topics that a node publishes."""
-    publishers = {each.topic: each for each in node.publishers}
+    publishers = {publisher.topic: publisher for publisher in node.publishers}
     return table(("published topic", "type", "QoS", "description"), [
-        (f"`{each.topic}`", kind(each.type), quality(publishers[each.topic].qos_profile),
-         description(each.make)) for each in node.outputs])
+        (f"`{output.topic}`", kind(output.type), quality(publishers[output.topic].qos_profile),
+         description(output.make)) for output in node.outputs])
 
 
 def _inputs(node, descriptions):
-    subscriptions = {_private_name(node, each): each for each in node.subscriptions}
+    subscriptions = {_private_name(node, subscription): subscription
+                     for subscription in node.subscriptions}
     return table(("subscribed topic", "type", "QoS", "description"), [
         ("from a parameter" if topic == "wrench" else f"`{topic}`",
          kind(subscriptions[topic].msg_type), quality(subscriptions[topic].qos_profile), text)
@@ -129,18 +130,18 @@ def inputs(node):
     descriptions = {topic: text.format(*parameters) for topic, text in INPUTS.items()
                     if "{}" not in text or parameters}
     known = {*descriptions, *SHARED_INPUTS}
-    for each in node.subscriptions:
-        if _private_name(node, each) not in known:
-            raise KeyError(f"docs/generate.py has no description of {each.topic_name}")
+    for subscription in node.subscriptions:
+        if _private_name(node, subscription) not in known:
+            raise KeyError(f"docs/generate.py has no description of {subscription.topic_name}")
     return _inputs(node, descriptions)
 
 
 def services(node):
     """The services of a node."""
     return table(("service", "type", "request", "description"), [
-        (f"`{each.name}`", kind(each.type), ", ".join(
-            f"`{field}`" for field in each.type.Request.get_fields_and_field_types()),
-         description(each.answer)) for each in node.offers])
+        (f"`{service.name}`", kind(service.type), ", ".join(
+            f"`{field}`" for field in service.type.Request.get_fields_and_field_types()),
+         description(service.answer)) for service in node.offers])
 
 
 def _allowed(spec):
@@ -192,13 +193,13 @@ def common(node):
 def members(node):
     """The nodes of the process, with the common parameters that each of them has."""
     return table(("node", "parameters"), [
-        (f"`{each.get_name()}`", ", ".join(
-            f"`{spec.name}`" for spec in SPECS if spec.name in each.parameters.specs))
-        for each in (node, *node.members)])
+        (f"`{member.get_name()}`", ", ".join(
+            f"`{spec.name}`" for spec in SPECS if spec.name in member.parameters.specs))
+        for member in (node, *node.members)])
 
 
-TABLES = {each.__name__: each
-          for each in (outputs, shared, inputs, services, parameters, common, members)}
+TABLES = {function.__name__: function
+          for function in (outputs, shared, inputs, services, parameters, common, members)}
 
 
 def written(page):
