@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Writes messages: `serialize` once, then a `Template` only their numbers, in place."""
+"""Messages as bytes: a `Template` serializes all of a message once, and then only its numbers."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,13 +16,6 @@ Numbers = npt.NDArray[Any]
 
 _pack_stamp = STAMP.pack_into       # as a global, a sixth of `set_stamp` faster than an import's
 _ALIGNMENT = 8      # the largest one; the body starts there in memory, so that doubles are aligned
-
-
-def serialize(definition: Definition, message: Any) -> bytes:
-    """The bytes of a message: an object with its fields; those that it lacks are zero or empty."""
-    writer = _Writer(definition)
-    writer.message(definition.name, message)
-    return PLAIN + bytes(writer.body)
 
 
 class _Writer:
@@ -115,11 +108,12 @@ class _Part:
 class Template:
     """The bytes of a message, whose stamp and numbers are written in place; the rest is constant.
 
-    The message is an object as for `serialize`, of its class's definition if none is given. With
-    counts, its only field is a sequence of messages, of which message i occurs counts[i] times in
-    a row. A path is that of a field, such as "effort" or "inertia.data", or that of a message in
-    this one, such as "com", for all its numbers; "markers.2.pose" is in all repetitions of
-    message 2. A ValueError says that it has no numbers, or others between them.
+    The message is an object with the fields of its definition, by default that of its class; those
+    that it lacks are zero or empty. With counts, its only field is a sequence of messages, of
+    which message i occurs counts[i] times in a row. A path is that of a field, such as "effort" or
+    "inertia.data", or that of a message in this one, such as "com", for all its numbers;
+    "markers.2.pose" is in all repetitions of message 2. A ValueError says that it has no numbers,
+    or others between them.
     """
 
     def __init__(self, message: Any, counts: Sequence[int] | None = None,
@@ -129,10 +123,11 @@ class Template:
         self._parts = list(self._write(writer, message, counts))
         self._buffer = bytearray(_ALIGNMENT - len(PLAIN)) + PLAIN + writer.body
         self._bytes = memoryview(self._buffer)[_ALIGNMENT - len(PLAIN):]
-        self._stamps = [
-            _ALIGNMENT + start for part in self._parts for k, item in enumerate(part.items())
-            if item.type == TIME and item.name == "header.stamp"
-            for start in part.starts(k)]
+        self._stamps: list[int] = []
+        for part in self._parts:
+            for k, item in enumerate(part.items()):
+                if item.type == TIME and item.name == "header.stamp":
+                    self._stamps += [_ALIGNMENT + start for start in part.starts(k)]
         self._targets: dict[str, tuple[Numbers, npt.NDArray[np.intp]]] = {}
 
     def _write(self, writer: _Writer, message: Any, counts: Sequence[int] | None

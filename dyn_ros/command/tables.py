@@ -148,12 +148,14 @@ def _excesses(model: Model, q: Array, v: Array, torque: Array) -> list[str]:
             positions.append((joint.name, rule.multiplier * x + rule.offset, joint.lower,
                               joint.upper))
             velocities.append((joint.name, rule.multiplier * rate, joint.velocity))
-    return [*(f'q of "{name}" is {x:.6g}, outside of its limits {lower:.6g} to {upper:.6g}'
-              for name, x, lower, upper in positions if not lower <= x <= upper),
-            *(f'{what} of "{name}" is {x:.6g}, above its limit {limit:.6g}'
-              for what, limited in (("v", velocities), ("torque", zip(rates, torque,
-                                                                       model.effort_limit)))
-              for name, x, limit in limited if 0.0 < limit < abs(x))]
+    lines = [f'q of "{name}" is {x:.6g}, outside of its limits {lower:.6g} to {upper:.6g}'
+             for name, x, lower, upper in positions if not lower <= x <= upper]
+    torques = zip(rates, torque, model.effort_limit)
+    for what, limited in (("v", velocities), ("torque", torques)):
+        for name, x, limit in limited:
+            if 0.0 < limit < abs(x):
+                lines.append(f'{what} of "{name}" is {x:.6g}, above its limit {limit:.6g}')
+    return lines
 
 
 def show_findings(findings: Sequence[Finding], unseen: Sequence[str] = (),

@@ -85,7 +85,7 @@ class DemoRobot(Node):
         self.create_subscription(JointState, "~/command", self._on_command, 1)
         self.create_subscription(WrenchStamped, "push", self._on_push, 1)
 
-    # Requests
+    # --- requests
 
     def _on_command(self, message: JointState) -> None:
         target = self._steering.target
@@ -127,7 +127,7 @@ class DemoRobot(Node):
         response.total_mass = self._robot.model.total_mass
         return response
 
-    # Motion
+    # --- motion
 
     def run(self, executor: Executor, rate: float) -> None:
         """Publish at a rate [Hz] until the process is asked to shut down."""

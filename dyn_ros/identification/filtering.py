@@ -42,7 +42,6 @@ _QUATERNION = {"floating": 3, "spherical": 0}   # kind -> its index among the nu
 _ANGLE = {"continuous": 0, "planar": 2}         # kind -> index of an angle without limits
 
 
-
 class Segment(NamedTuple):
     """Consecutive samples without a gap, ``start`` to ``stop``."""
 
@@ -103,14 +102,14 @@ def choose_cutoff(spectra: Iterable[Spectrum], rate: float, longest: float,
     lowest = min(max(_LOWEST * rate, 5.0 * _SETTLED / longest), highest)
     candidates = np.geomspace(lowest, highest, 100)
     error = np.zeros(len(candidates))
-    for one in spectra:
-        power = (2.0 * math.pi * one.frequency) ** (2 * derivative)
-        motion = _motion(one, rate) * power
+    for spectrum in spectra:
+        power = (2.0 * math.pi * spectrum.frequency) ** (2 * derivative)
+        motion = _motion(spectrum, rate) * power
         if not motion.sum() > 0.0:
             continue
-        gain = _gain(one.frequency, candidates[:, None])
+        gain = _gain(spectrum.frequency, candidates[:, None])
         error += (_SYSTEMATIC * np.square(1.0 - gain) @ motion
-                  + one.floor * (np.square(gain) @ power)) / motion.sum()
+                  + spectrum.floor * (np.square(gain) @ power)) / motion.sum()
     if not error.any():                     # nothing moves
         return float(max(lowest, _AT_REST * rate))
     return float(candidates[np.argmin(error)])
@@ -161,11 +160,11 @@ def derivatives(time: Array, column: Array, cutoff: float, order: int) -> list[A
     for start in range(0, len(time), inner):
         block = _extended(values, start - margin, start - margin + length)
         count = min(inner, len(time) - start)
-        for k, one in enumerate(_filtered(block, gain, w, step, order)):
-            rates[k][start:start + count] = one[margin:margin + count]
+        for k, signal in enumerate(_filtered(block, gain, w, step, order)):
+            rates[k][start:start + count] = signal[margin:margin + count]
     if grid is time:
         return rates
-    return [_interpolated(grid, one, time) for one in rates]
+    return [_interpolated(grid, signal, time) for signal in rates]
 
 
 def _filtered(block: Array, gain: Array, w: Array, step: float, order: int) -> Iterator[Array]:
@@ -234,7 +233,7 @@ class JointSlices(NamedTuple):
 
 
 def joint_slices(model: Model) -> Iterator[JointSlices]:
-    """Those of all joints but mimic joints."""
+    """Yield the slices of all joints except mimic joints."""
     for joint, q, nq, v, nv in zip(model.tree.joints, model.idx_q, model.nqs, model.idx_v,
                                    model.nvs):
         if nv:

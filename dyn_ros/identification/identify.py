@@ -103,9 +103,9 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
 
     Examples
     --------
-    >>> found = dyn_ros.identify(model, recording)
-    >>> predicted = found.torque(found.samples)
-    >>> bool(abs(predicted - found.samples.tau).max() < 0.05)
+    >>> result = dyn_ros.identify(model, recording)
+    >>> predicted = result.torque(result.samples)
+    >>> bool(abs(predicted - result.samples.tau).max() < 0.05)
     True
     """
     began = time.perf_counter()
@@ -126,10 +126,10 @@ class Solution(NamedTuple):
     problem: Problem
     samples: Samples
     equations: TorqueEquations          # of all samples
-    fitted: Fit                         # of them
+    fitted: Fit                         # fit of all samples
     held_out: tuple[slice, ...]         # samples that were held out of a first estimate
-    joints: tuple[JointResult, ...]     # on these
-    warnings: tuple[str, ...]           # but for those about outliers
+    joints: tuple[JointResult, ...]     # with errors on the held-out samples
+    warnings: tuple[str, ...]           # except about outliers
 
     def identification(self, spread: Array, count: int, size: int,
                        seconds: float) -> Identification:
@@ -203,7 +203,7 @@ def _rows(some: Sequence[slice]) -> np.ndarray:
     return np.concatenate([np.arange(block.start, block.stop, dtype=np.int32) for block in some])
 
 
-# -- input
+# --- input
 
 def _joined(model: Model, samples: Samples | Sequence[Samples]) -> Samples:
     require_model(model)
@@ -265,7 +265,7 @@ def _poor(joints: Sequence[JointResult], actuated: np.ndarray) -> list[str]:
             "efforts and positions, and that both have the same time stamps"]
 
 
-# -- result
+# --- result
 
 def _compared(model: Model, equations: TorqueEquations, rows: np.ndarray, described: Array,
               parameters: Array) -> tuple[JointResult, ...]:

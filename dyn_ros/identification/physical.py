@@ -96,26 +96,27 @@ def fit(H: Array, g: Array, reference: Array, positive: Array, strength: Array,
     """
     n = int((positive == 0).sum()) // 10
     bodies = Bodies(reference[:10 * n].reshape(n, 10))
-    of_body, s, one = strength[:10 * n:10], strength[10 * n:], positive[10 * n:] == 1
+    of_body, s, is_positive = strength[:10 * n:10], strength[10 * n:], positive[10 * n:] == 1
     # variables: Q of each body; multiples of the reference; free numbers in their own unit
     T = block_diag(*bodies.transforms, np.diag(np.abs(reference[10 * n:])))
     quadratic, linear = T.T @ H @ T, T.T @ g
     quadratic = (quadratic + quadratic.T) / 2.0
     F, d, _ = decomposed(quadratic, np.ones(len(linear)), _SINGULAR)
     best = F @ (d * (F.T @ linear))                 # of the data alone: the smallest minimum
-    z = np.concatenate([bodies.start.ravel(), np.where(one, 1.0, 0.0)])
+    z = np.concatenate([bodies.start.ravel(), np.where(is_positive, 1.0, 0.0)])
 
     def cost(z: Array, share: float) -> tuple[float, Array, Array]:
         value, gradient, hessian = bodies.divergence(z[:10 * n].reshape(n, 10))
         x = z[10 * n:]
-        if not np.isfinite(value).all() or (x[one] <= 0.0).any():
+        if not np.isfinite(value).all() or (x[is_positive] <= 0.0).any():
             return np.inf, z, z
-        size = np.where(one, x, 1.0)
+        size = np.where(is_positive, x, 1.0)
         slope = np.concatenate([(of_body[:, None] * gradient).ravel(),
-                                np.where(one, s * (1.0 - 1.0 / size), s * x)])
+                                np.where(is_positive, s * (1.0 - 1.0 / size), s * x)])
         bend = block_diag(*of_body[:, None, None] * hessian, np.diag(s / size ** 2))
-        distance = (float(of_body @ value) + float((s * (size - np.log(size) - 1.0))[one].sum())
-                    + 0.5 * float((s * x ** 2)[~one].sum()))
+        distance = (float(of_body @ value)
+                    + float((s * (size - np.log(size) - 1.0))[is_positive].sum())
+                    + 0.5 * float((s * x ** 2)[~is_positive].sum()))
         error = quadratic @ (z - best)
         return (share * distance + 0.5 * float((z - best) @ error), share * slope + error,
                 share * bend + quadratic)

@@ -313,10 +313,17 @@ class _Preparation:
     def keep(self) -> dict[str, Any]:
         """Return the arrays without dropped rows; q is in place already, if it was filtered."""
         rows = self.rows()
-        filtered = ("q",) if self.drop else ()
-        return {name: None if array is None else array[:len(rows)] if name in filtered
-                else _compact(array, rows) for name, array in self.arrays.items()
-                if name not in ("v", "a")}
+        kept: dict[str, Any] = {}
+        for name, array in self.arrays.items():
+            if name in ("v", "a"):
+                continue
+            if array is None:
+                kept[name] = None
+            elif name == "q" and self.drop:
+                kept[name] = array[:len(rows)]
+            else:
+                kept[name] = _compact(array, rows)
+        return kept
 
 
 def _compact(array: Any, rows: NDArray[np.int_]) -> Any:

@@ -133,32 +133,32 @@ class Samples:
             No recordings, or of different robots or contacts, or only some with external forces.
         """
         recordings = list(recordings) if isinstance(recordings, Iterable) else [recordings]
-        for one in recordings:
-            if not isinstance(one, Samples):
+        for recording in recordings:
+            if not isinstance(recording, Samples):
                 raise TypeError(f"recordings: expected a sequence of dyn_ros.Samples, got "
-                                f"{type(one).__name__}: {one!r:.80}")
+                                f"{type(recording).__name__}: {recording!r:.80}")
         if len(recordings) == 1:
             return recordings[0]
-        kinds = {(one.q.shape[1], one.v.shape[1], one.f_ext is None, one.contacts,
-                  one.in_contact is None) for one in recordings}
+        kinds = {(recording.q.shape[1], recording.v.shape[1], recording.f_ext is None,
+                  recording.contacts, recording.in_contact is None) for recording in recordings}
         if len(kinds) != 1:
             raise ValueError(f"recordings: expected one or more of one robot, all with the same "
                              f"contacts and external forces, got {len(recordings)} of "
                              f"{len(kinds)} kinds")
         first, segment, count = recordings[0], [], 0
-        for one in recordings:
-            segment.append(one.segment + np.int32(count))
-            count += 1 + int(one.segment.max(initial=-1))
-        rows = [one._rows() for one in recordings]
+        for recording in recordings:
+            segment.append(recording.segment + np.int32(count))
+            count += 1 + int(recording.segment.max(initial=-1))
+        rows = [recording._rows() for recording in recordings]
         arrays: dict[str, Any] = {name: np.concatenate([arrays[name] for arrays in rows])
                                   for name in rows[0]}
-        squares = [len(one) * np.square(one.motion_noise) for one in recordings
-                   if one.motion_noise is not None]
+        squares = [len(recording) * np.square(recording.motion_noise) for recording in recordings
+                   if recording.motion_noise is not None]
         noise = np.sqrt(sum(squares) / sum(map(len, recordings))) if squares else None
         return dataclasses.replace(
             first, **{**arrays, "segment": np.concatenate(segment), "motion_noise": noise},
-            warnings=tuple(text for one in recordings for text in one.warnings),
-            filter=" ".join(dict.fromkeys(one.filter for one in recordings)))
+            warnings=tuple(text for recording in recordings for text in recording.warnings),
+            filter=" ".join(dict.fromkeys(recording.filter for recording in recordings)))
 
     @classmethod
     def from_arrays(cls, model: Model, time: ArrayLike, q: ArrayLike, tau: ArrayLike,

@@ -141,7 +141,7 @@ class TorqueEquations:
         E = self._eliminations(samples)
         return np.einsum("bij,bj->bi", E, r), _left(E)
 
-    # -- sums over the recording
+    # --- sums over the recording
 
     def sums(self, start: float, stop: float) -> ne.Equations:
         """The normal equations; progress goes from ``start`` to ``stop``."""
@@ -275,7 +275,7 @@ class TorqueEquations:
         return sums
 
     def _eliminations(self, samples: Samples) -> Array:
-        """Those of contacts and of the unknown friction of joints at rest, (B, nv, nv)."""
+        """Eliminations of contacts and of unknown friction of joints at rest, (B, nv, nv)."""
         at_rest = np.eye(self._model.nv) * ~self._is_known(samples)[:, None]
         return eliminations(self._model, self._data, samples, self.conditions.contact_dimension,
                             self.conditions.scale, at_rest)

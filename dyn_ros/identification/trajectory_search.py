@@ -153,7 +153,7 @@ def _is_stop(limit: Array, angle: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _position_limits(model: Model) -> tuple[Array, Array]:
-    """Of all joints, within those of the joints that mimic them."""
+    """The position limits of all joints, within those of the joints that mimic them."""
     low, high = model.lower.copy(), model.upper.copy()
     for joint, k in zip(model.tree.joints, model.idx_q):
         if joint.mimic and joint.mimic.multiplier:
@@ -195,7 +195,7 @@ def _positive(name: str, value: ArrayLike, count: int) -> Array:
 # --- the search
 
 def _penalty(excess: Array) -> Array:
-    """Of limits that are exceeded."""
+    """The penalty of limits that are exceeded."""
     return _PENALTY * excess * (1.0 + excess)
 
 
@@ -272,7 +272,7 @@ class TrajectorySearch:
     def base_regressor(self, motion: tuple[Array, Array, Array]) -> Array:
         """Base regressors (count, rows, b), relative to the noise of rows, sizes of columns."""
         count, steps, nv = motion[0].shape
-        Y = self.regressor(*(one.reshape(-1, nv) for one in motion))
+        Y = self.regressor(*(part.reshape(-1, nv) for part in motion))
         Y *= self.row_weight[:, None] / (math.sqrt(steps) * self.sizes)
         return Y.reshape(count, steps * nv, -1)
 
@@ -290,7 +290,7 @@ class TrajectorySearch:
 
     def excess(self, motion: tuple[Array, Array, Array]) -> Array:
         """By how much trajectories exceed torques, in parts of their limits, and boxes, in m."""
-        q, v, a = (one.reshape(-1, one.shape[-1]) for one in motion)
+        q, v, a = (part.reshape(-1, part.shape[-1]) for part in motion)
         over = np.zeros(len(q))
         if np.isfinite(self.effort).any():
             tau = rnea(self.model, self.data, q, v, a) + joint_friction(self.model, v)
@@ -354,7 +354,7 @@ class TrajectorySearch:
 
     def _fault(self, motion: tuple[Array, Array, Array]) -> str:
         """What the smallest motion exceeds."""
-        q, v, a = (one[0] for one in motion)
+        q, v, a = (part[0] for part in motion)
         tau = rnea(self.model, self.data, q, v, a) + joint_friction(self.model, v)
         load = np.abs(tau).max(axis=0) / self.effort
         if load.max() > 1.0:

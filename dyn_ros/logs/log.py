@@ -37,7 +37,7 @@ def _writing(file: Path | None = None) -> Iterator[None]:
         raise NotWritten(f"{file or error.filename or ''}: {error.strerror or error}") from error
 
 
-# -- in the workers
+# --- in the workers
 
 @dataclass(frozen=True)
 class Write:
@@ -60,7 +60,10 @@ class Write:
             table = table.take(kept[part.warm:len(kept) - part.after])
         if len(table):
             with _writing(file):
-                (parquet if self.kind == "parquet" else bag).write(table, file)
+                if self.kind == "parquet":
+                    parquet.write(table, file)
+                else:
+                    bag.write(table, file)
         rejected = {reason: [note.messages, note.example]
                     for reason, note in part.rejected.items()}
         incomplete = incomplete_of(part)
@@ -70,7 +73,7 @@ class Write:
                 "notes": notes_of(part), "summary": Summary.of(table).to_dict()}
 
 
-# -- here
+# --- here
 
 @dataclass
 class Recorded:

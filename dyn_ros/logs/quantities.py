@@ -57,9 +57,10 @@ class Settings:
     effort_constant: tuple[float, ...] = ()     # from the recorded effort to that at the joint
     effort_delay: float = 0.0               # of efforts behind positions; negative: they lead [s]
     max_gap: float = 0.2                    # between two states, the observer restarts after it [s]
-    noise_torque: tuple[float, ...] = ()        # for "kalman", standard deviations: of efforts
-    noise_velocity: tuple[float, ...] = ()      # [N m, N], velocities [rad/s, m/s], and the change
-    noise_disturbance: tuple[float, ...] = ()   # of external efforts in one second [N m, N]
+    # for "kalman", standard deviations:
+    noise_torque: tuple[float, ...] = ()        # of efforts [N m, N]
+    noise_velocity: tuple[float, ...] = ()      # of velocities [rad/s, m/s]
+    noise_disturbance: tuple[float, ...] = ()   # of changes of external efforts in 1 s [N m, N]
     cutoff: float = 10.0                    # of the zero-phase filter of accelerations [Hz]
 
     def __post_init__(self) -> None:
@@ -144,23 +145,23 @@ def compute(model: Model, states: Any, warm: int, quantities: Sequence[str],
     settings = settings or Settings()
     wanted = columns.known_quantities(quantities)
     own = slice(warm, len(states.stamp) - after)
-    made = _Maker(model, states, own, settings)
-    made.add("time", 1e-9 * made.stamp, "s")
-    made.add("stamp", made.stamp, "ns")
-    terms = made.terms([term for name in wanted for term in _OF_TERMS.get(name, ())])
+    maker = _Maker(model, states, own, settings)
+    maker.add("time", 1e-9 * maker.stamp, "s")
+    maker.add("stamp", maker.stamp, "ns")
+    terms = maker.terms([term for name in wanted for term in _OF_TERMS.get(name, ())])
     observed = observe(model, states, settings,
                        [name for name in wanted if name in ("residual", "external")])
     for name in wanted:
         if name in observed:
-            made.add_rows(name, observed[name][own])
+            maker.add_rows(name, observed[name][own])
         else:
-            getattr(made, name)(terms)
+            getattr(maker, name)(terms)
     frame = next(frame.name for frame in model.tree.frames if frame.kind == "body")
     base = model.tree.joints[0].kind if model.njoints else ""
     moves = base in ("floating", "planar")
-    return Table(made.columns, states.log_time[own], made.units, list(made.rows),
-                 list(made.position_rows), frame, "world" if moves else frame,
-                 base if moves and 0 in made.rows.values() else "")
+    return Table(maker.columns, states.log_time[own], maker.units, list(maker.rows),
+                 list(maker.position_rows), frame, "world" if moves else frame,
+                 base if moves and 0 in maker.rows.values() else "")
 
 
 def _lengths(model: Model) -> set[int]:
@@ -212,7 +213,7 @@ class _Maker:
                 results[name][~known] = math.nan
         return results
 
-    # -- quantities
+    # --- quantities
 
     def state(self, terms: dict[str, Array]) -> None:
         """Positions, velocities and efforts as recorded."""

@@ -87,7 +87,7 @@ class CentroidalNode(RobotNode):
             self.kernels += centroidal.DERIVATIVE_KERNELS
             self.offers += centroidal.DERIVATIVE_SERVICES
 
-    # Parameters and inputs
+    # --- parameters and inputs
 
     def wanted_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         if values["contact_source"] == "topic":
@@ -102,7 +102,7 @@ class CentroidalNode(RobotNode):
     def _feet_reads(self) -> Iterable[str]:
         return ground.reads(self.parameters.values)
 
-    # The state, and its rates
+    # --- the state, and its rates
 
     def _reads(self) -> Iterable[str]:
         return ground.rate_reads(self.parameters.values)
@@ -110,15 +110,15 @@ class CentroidalNode(RobotNode):
     def _make_state(self, robot: RobotContext) -> Compute:
         """`~/state`: mass, center of mass and locked inertia; momentum and rates if known."""
         robot.state.cutoff = self.parameters.values["acceleration_cutoff"]
-        made: dict[tuple[str, bool, bool], _Writer] = {}
+        writers: dict[tuple[str, bool, bool], _Writer] = {}
 
         def compute(state: State, terms: Terms) -> Template:
             body, rate = composite_body(robot, state, terms), self._rate(robot, state, terms)
             key = robot.world_frame, body.momentum is not None, rate is not None
-            if key not in made:
-                made.clear()
-                made[key] = _Writer(*key)
-            return made[key].write(body, rate)
+            if key not in writers:
+                writers.clear()
+                writers[key] = _Writer(*key)
+            return writers[key].write(body, rate)
         return compute
 
     def _make_zmp(self, robot: RobotContext) -> Compute:
@@ -168,7 +168,7 @@ class CentroidalNode(RobotNode):
             self.reject("acceleration_source forward_dynamics", error)
             return None
 
-    # What the ground exerts
+    # --- what the ground exerts
 
     def _used_feet(self, robot: RobotContext) -> ContactFrames:
         """Return the feet; a ValueError states why there are none."""
@@ -246,7 +246,7 @@ class CentroidalNode(RobotNode):
         self._undefined.pop(topic, None)
         return point
 
-    # Diagnostics
+    # --- diagnostics
 
     def waiting_for(self) -> str:
         waiting = super().waiting_for()

@@ -63,7 +63,7 @@ class ObserverNode(RobotNode):
         self._tare: tuple[Any, Array] = None, np.zeros(0)
         super().__init__(name, source, **kwargs)
 
-    # Lifecycle and parameters
+    # --- lifecycle and parameters
 
     def stopped(self) -> None:
         super().stopped()
@@ -102,7 +102,7 @@ class ObserverNode(RobotNode):
         if self._observation and self._observation.robot is robot:
             self._observation.tare = offset
 
-    # States
+    # --- states
 
     def steady_time(self) -> float:
         """Return the time [s] of a clock that never jumps."""
@@ -200,7 +200,7 @@ class ObserverNode(RobotNode):
                     bool(observation and observation.collision)).lower(),
                 "service": self.requests.listening.text}
 
-    # Outputs
+    # --- outputs
 
     def valid(self, robot: RobotContext, result: str = "valid") -> Observation | None:
         """Return the observer if it has a result for the latest state of a robot."""

@@ -121,7 +121,7 @@ class VereshchaginNode(RobotNode):
             lambda robot, changes: constraining.from_preset(robot, self.parameters.values))
         super().__init__(name, source, **kwargs)
 
-    # Inputs
+    # --- inputs
 
     def wanted_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         wanted = wrenches(values["wrench_topics"], values["wrench_frames"])
@@ -163,7 +163,7 @@ class VereshchaginNode(RobotNode):
             return f"nothing is published: {error}"
         return ""
 
-    # Solutions
+    # --- solutions
 
     @once_per_state
     def solution(self, robot: RobotContext, state: State, terms: Terms) -> Solution | None:
@@ -204,18 +204,18 @@ class VereshchaginNode(RobotNode):
 
     def _make_solution(self, robot: RobotContext) -> Compute:
         """`~/solution`: motion, torques, constraints and KDL's results at one instant."""
-        made: Any = None, None, None
+        latest: Any = None, None, None
 
         def compute(state: State, terms: Terms) -> ConstrainedDynamics | None:
-            nonlocal made
+            nonlocal latest
             solution = self.solution(robot, state, terms)
             if solution is None:
                 return None
-            if made[0] is not solution.constraints:
+            if latest[0] is not solution.constraints:
                 message = ConstrainedDynamics()
-                made = solution.constraints, message, _writer(
+                latest = solution.constraints, message, _writer(
                     robot, solution.constraints, message)
-            _, message, write = made
+            _, message, write = latest
             message.header.frame_id = robot.world_frame
             write(solution, state.q, state.velocity(), terms.oMf)
             return message

@@ -95,7 +95,7 @@ class ViewerNode(TouchNode):
         """The address of the page, or ""."""
         return self.session.address if self.session else ""
 
-    # Lifecycle
+    # --- lifecycle
 
     def start(self) -> None:
         """Serve the page, unless autostart is false; a ValueError if it cannot be served."""
@@ -175,7 +175,7 @@ class ViewerNode(TouchNode):
         if self.session is not None and self.active:
             self.session.update(now, seconds)
 
-    # Topics
+    # --- topics
 
     def _listen_to_markers(self) -> None:
         assert self.session is not None
@@ -214,7 +214,7 @@ class ViewerNode(TouchNode):
         if self.session is not None and self.session.touch is not None:
             getattr(self.session.touch, receive)(message)
 
-    # Parameters and robot
+    # --- parameters and robot
 
     def accept_parameters(self, values: Mapping[str, Any], changed: Set[str]) -> None:
         if DESCRIPTION & changed and (text := parameter_description(values)):
@@ -274,7 +274,7 @@ class ViewerNode(TouchNode):
     def report_refusal(self, line: str) -> None:
         self.get_logger().warning(line)
 
-    # Diagnostics
+    # --- diagnostics
 
     def diagnose(self, busy: str = "") -> None:
         count, session = self.report.count, self.session

@@ -122,16 +122,17 @@ class _Joint:
         rows = rows[::math.ceil(len(rows) / _MOST) if len(rows) else 1]
         self.time, self.weight = samples.time[rows], np.sqrt(samples.weight[rows])
         self.measured = samples.tau[rows, k] * self.weight
-        self._splines = [(np.flatnonzero((rows >= one.start) & (rows < one.stop)),
-                          CubicSpline(samples.time[one], columns[one]))
-                         for one in _segments(samples)] if len(rows) else []
+        self._splines = [(np.flatnonzero((rows >= segment.start) & (rows < segment.stop)),
+                          CubicSpline(samples.time[segment], columns[segment]))
+                         for segment in _segments(samples)] if len(rows) else []
 
     def features(self, delay: float, rows: slice) -> Array:
         """What the efforts consist of, some time before the samples, (rows, 6)."""
         features = np.ones((len(self.time), 6))
-        for mine, spline in self._splines:
-            mine = mine[rows] if len(self._splines) == 1 else mine
-            features[mine, :4] = spline(self.time[mine] - delay)
+        for chosen, spline in self._splines:
+            if len(self._splines) == 1:
+                chosen = chosen[rows]
+            features[chosen, :4] = spline(self.time[chosen] - delay)
         features = features[rows]
         features[:, 4] = np.tanh(features[:, 2] / _SMOOTH)
         return features * self.weight[rows, None]

@@ -59,7 +59,7 @@ _known: WeakKeyDictionary[Model, Bodies] = WeakKeyDictionary()
 
 
 def bodies_of(model: Model) -> Bodies:
-    """Those of a model, found once."""
+    """The bodies of a model, computed once."""
     if model not in _known:
         _known[model] = _find_bodies(model)
     return _known[model]

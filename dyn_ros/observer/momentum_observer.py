@@ -123,7 +123,7 @@ class MomentumObserver:
         self.__dict__.update(state)
         self._damping, self._coulomb = algorithm.losses(self._model, self._friction)
 
-    # -- settings
+    # --- settings
 
     @property
     def model(self) -> Model:
@@ -144,7 +144,7 @@ class MomentumObserver:
     def gain(self, value: float | ArrayLike) -> None:
         self._gain = algorithm.positive(self._model, "gain", value)
 
-    # -- one sample after the other
+    # --- one sample after the other
 
     def update(self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, dt: float) -> Array:
         """The external efforts after one more sample.
@@ -256,7 +256,7 @@ class MomentumObserver:
         scale = np.multiply.outer(rest, rest) / dt ** 2
         return of_efforts + scale * (1.0 + both) * R
 
-    # -- a whole recording
+    # --- a whole recording
 
     def run(self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, dt: float | ArrayLike, *,
             threads: int = 1) -> Array:

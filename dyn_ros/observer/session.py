@@ -101,7 +101,7 @@ class Session:
         self._running, self._stamp, self._period = False, 0, 0.0
 
     def filter(self, name: str) -> _Filter:
-        """That of "external", "residual" or "frictionless"."""
+        """The filter of "external", "residual" or "frictionless"."""
         if name not in self._filters:
             self._filters[name] = _Filter(self.model, self._data, self.setup, name)
         return self._filters[name]
@@ -111,7 +111,7 @@ class Session:
         """Whether the observer runs but has not settled."""
         return self._running and not self.valid and not self.problem
 
-    # -- state by state
+    # --- state by state
 
     def stop(self) -> None:
         """Stop until the next ``update``."""
@@ -194,7 +194,7 @@ class Session:
         self.stop()
         self.problem = why
 
-    # -- rules of states
+    # --- rules of states
 
     def usable(self, v: Array, tau: Array) -> Any:
         """Whether velocities and efforts can be measurements; of one state or of each."""
@@ -215,7 +215,7 @@ class Session:
                         + hint)
         return ""
 
-    # -- a recording
+    # --- a recording
 
     def run(self, stamp: Index, q: Array, v: Array, tau: Array, known: NDArray[np.bool_],
             wanted: Collection[str]) -> dict[str, Array]:

@@ -227,7 +227,7 @@ def finite_rows(name: str, value: ArrayLike) -> Array:
 
 def _thresholds(size: Array, speed: Array, dt: float, rate: float
                 ) -> tuple[float, float, float, float]:
-    """Those of one coordinate: fixed, per speed; number of peaks and shape of the tail.
+    """The threshold of one coordinate: fixed, per speed; number of peaks, shape of the tail.
 
     The part in proportion to speed makes thresholds smallest on average.
     """

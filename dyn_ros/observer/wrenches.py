@@ -68,7 +68,7 @@ class ExternalWrench:
 
     @property
     def unobservable(self) -> Array:
-        """Wrenches that load no joint, or hardly, one in each column, (6, 6 - rank).
+        """Wrenches that load no joint, or barely, one in each column, (6, 6 - rank).
 
         Of a single state. The true wrench can differ from the estimate by any sum of them.
         """

@@ -118,7 +118,7 @@ class Collector:
         names = self._joints.names[self._scalars[mem.GIVEN]:]
         return [name for name, stamp in zip(names, self._live.tolist()) if stamp < limit]
 
-    # -- the compiled rules
+    # --- the compiled rules
 
     def _link(self) -> None:
         """Note where the arrays are: after one of them was replaced."""
@@ -163,7 +163,7 @@ class Collector:
             if numbers:
                 rules.check_usable(field, [names[i] for i in used], [numbers[i] for i in used])
 
-    # -- names
+    # --- names
 
     def _grow(self, count: int) -> None:
         """Make room for as many layouts as the decoder knows."""

@@ -51,7 +51,7 @@ def note(m, reason, message, detail):
 
 @kernel
 def fault_in_values(m, start, layout, too_large):
-    """Whether a value of a joint is not finite or too large, or FINE."""
+    """FINE, ``too_large``, or one less if a value of a joint is not finite."""
     is_finite, is_small = True, True
     for i in range(layout[mem.FIRST], layout[mem.FIRST] + layout[mem.COUNT]):
         x = abs(m.numbers[start + mem.entry_of(m, i)[mem.PLACE]])

@@ -70,7 +70,7 @@ class MessageCollector(Collector):
             self._scalars[mem.CAPACITY] = 16 * count
             self._link()
 
-    # -- the state
+    # --- the state
 
     @property
     def stamp(self) -> int:
@@ -146,7 +146,7 @@ class MessageCollector(Collector):
         """Return the names of the joints whose effort is unknown."""
         return [self._row_names[row] for row in np.flatnonzero(self._arrays.has_effort == 0)]
 
-    # -- messages
+    # --- messages
 
     def receive(self, data: bytes, now: Callable[[], int]) -> bool | None:
         """Process a serialized sensor_msgs/JointState; returns and raises as `joint_states`.

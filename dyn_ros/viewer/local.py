@@ -83,7 +83,7 @@ class LocalRobot(StandaloneActor):
         robot.follow(self._steering, seconds)
         engine.show(session, self._pushed)
 
-    # What users do
+    # --- what users do
 
     def can_move(self) -> bool:
         return True

@@ -286,7 +286,7 @@ class Replay(StandaloneActor):
             session.server, session.panel, self._recording.name, self._first, self._duration)
         session.history = self._history
 
-    # Time
+    # --- time
 
     def update(self, session: Session, seconds: float) -> None:
         """Advance by a time [s], and show the state of the new time."""
@@ -343,7 +343,7 @@ class Replay(StandaloneActor):
                     return part_number, row, part
         return number, -1, self._loader.get(number)
 
-    # What is shown
+    # --- what is shown
 
     def _show(self, session: Session, number: int) -> str:
         """Show the state of this time; return a note."""

@@ -111,7 +111,7 @@ class Session:
         with contextlib.redirect_stdout(io.StringIO()):     # viser prints that it stopped
             self.server.stop()
 
-    # What is shown
+    # --- what is shown
 
     def show_robot(self, tree: Tree, xml: str) -> None:
         """Show another robot; `tree` is read from its description, `xml`, without a root joint."""
@@ -159,7 +159,10 @@ class Session:
             first, self._center = self._center is None, pose[:3].copy()
             points = above(self._envelope @ rotation_matrix(pose[3:]).T + pose[:3], 0.0)
             self.floor.place(points, 0.0)
-            (self.cameras.show if first else self.cameras.follow)(points)
+            if first:
+                self.cameras.show(points)
+            else:
+                self.cameras.follow(points)
 
     def receive_states(self, names: Sequence[str], position: Sequence[float] | Array,
                        effort: Sequence[float] | Array = (), stamp: int | None = None) -> None:
@@ -236,7 +239,7 @@ class Session:
     def show_problem(self, what: str, why: object) -> None:
         self._problems.add(what, why)
 
-    # User input
+    # --- user input
 
     def _handle_events(self, panel: Panel) -> None:
         actions: dict[str, Callable[..., object]] = {
@@ -277,7 +280,7 @@ class Session:
         self.touch.start_weighing()
         self._actor.weigh(self.touch)
 
-    # Pushing
+    # --- pushing
 
     def _hold(self) -> None:
         """Have the robot wait for users who reach for the ball, and while they pull it."""
@@ -319,7 +322,7 @@ class Session:
         self._actor.push(handle.link, force)
         self.panel.show_force(force)
 
-    # The page
+    # --- the page
 
     def update(self, now: float, seconds: float) -> None:
         """Refresh the page at a time [s], a number of seconds after the last update."""
@@ -377,7 +380,7 @@ class Session:
         live, self._states = bool(self._states), 0
         free = self._actor.can_move()
         panel.enable(free)
-        lasting = [*robot.problems[:MOST_PROBLEMS], *self._timeline.notes(now)]
+        lasting = [*robot.problems[:MOST_PROBLEMS], *self._timeline.notes()]
         panel.show_status(self.notice or self._status(robot, free, live),
                           self._problems.recent(lasting, now), live)
         panel.show_families(self.drawing.families)

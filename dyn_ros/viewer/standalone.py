@@ -78,11 +78,11 @@ class Picture:
         whole, _ = joined(Body.of_links(terms.Ig, terms.com), Body.of(self._model.base_inertia))
         if whole.mass > 0.0:
             self._ball.balls([0], np.array([whole.com]), np.array([BALL]))
-        for topic, some in (
+        for topic, drawn in (
                 (DYNAMICS, [*self._torques(state, terms), *bodies]),
                 (CENTROIDAL, [self._ball])):
             array: Any = SimpleNamespace(
-                markers=[marker for same in some for marker in plain_markers(same)])
+                markers=[marker for markers in drawn for marker in plain_markers(markers)])
             session.receive_markers(topic, array)
 
 

@@ -98,7 +98,7 @@ class Timeline:
     def forget(self, topic: str) -> None:
         self._topics.pop(topic, None)
 
-    # Input
+    # --- input
 
     def receive_state(self, stamp: int | None, q: Array, pose: Array | None, now: float) -> None:
         """Process a state that was received at a time [s]; its arrays are kept.
@@ -132,12 +132,12 @@ class Timeline:
         if stamp in self._states:
             known.follows, known.matched = True, now
 
-    # Choice
+    # --- choice
 
     def choose(self, now: float) -> Moment | None:
         """Return what to show at a time [s]; None if nothing changes."""
         arrays = self._take_free(now)
-        stamp = self._stamp_to_show(now)
+        stamp = self._stamp_to_show()
         if stamp is None:
             if self._newest < 0 and self._latest is not self._drawn and self._latest:
                 self._drawn, self._shown = self._latest, -1
@@ -190,7 +190,7 @@ class Timeline:
         return (topic.follows and self._received - topic.last < longest
                 and topic.last - topic.previous < longest)
 
-    def _stamp_to_show(self, now: float) -> int | None:
+    def _stamp_to_show(self) -> int | None:
         """Return the stamp of the state to show; None: no other than now."""
         if not self._states:
             return None
@@ -227,7 +227,7 @@ class Timeline:
                 taken.append((name, topic.held.popleft().array))
         return taken
 
-    def notes(self, now: float) -> list[str]:
+    def notes(self) -> list[str]:
         """Return which topics no longer show the robot that moves, as sentences."""
         texts = []
         for name, topic in self._topics.items():

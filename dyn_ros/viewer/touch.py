@@ -63,7 +63,7 @@ class Touch:
         self._hung.on_update(lambda event: report(("hang", self._hung.value)))
         self._weigh.on_click(lambda event: report(("weigh",)))
 
-    # Messages
+    # --- messages
 
     def receive_contact(self, message: ExternalContact) -> None:
         """Process a contact; a ValueError for an unknown frame."""
@@ -76,7 +76,7 @@ class Touch:
         self._node_of(message.header.frame_id)
         self._wrench = message
 
-    # What is estimated
+    # --- what is estimated
 
     def _force(self) -> tuple[str, Array, Array] | None:
         """Return axes, vector [N] and a point [m] of the line of the estimated force, if known."""
@@ -157,7 +157,7 @@ class Touch:
                 shaft_radius=0.008, head_radius=0.02, head_length=0.04)
         self._arrow.visible, self._arrow.points = True, points
 
-    # Payloads
+    # --- payloads
 
     def hang(self, on: bool) -> None:
         """Draw the payload at the robot's tip, or remove it."""

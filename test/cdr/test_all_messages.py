@@ -17,7 +17,7 @@ from rosbags import typesys
 
 from dyn_ros.cdr.definition import DTYPES, SEQUENCE, SINGLE, STRING, definition_of, parse
 from dyn_ros.cdr.layout import COUNT, LENGTH, STAMP, TIME, Walk
-from dyn_ros.cdr.template import Template, serialize
+from dyn_ros.cdr.template import Template
 
 SHARE = Path(sys.prefix) / "share"
 OURS = Path(__file__).resolve().parents[2] / "msg"
@@ -165,8 +165,8 @@ def test_random_messages(name, store):
     for _ in range(5):
         values = drawn(definition, name, rng)
         message = fill(CLASSES[name](), definition, name, values)
-        data = serialize(definition, values)
-        assert data == serialize(definition, message) == Template(message).to_bytes()
+        data = Template(values, definition=definition).to_bytes()
+        assert data == Template(message).to_bytes()
         assert deserialize_message(data, CLASSES[name]) == message
         assert data == bytes(store.serialize_cdr(
             of_rosbags(store, definition, name, values), name.replace("/", "/msg/")))
@@ -184,7 +184,7 @@ def test_bytes_that_are_cut_or_changed(name):
     """A ValueError, or items within the bytes."""
     rng = np.random.default_rng(len(name))
     definition = definition_of(CLASSES[name])
-    body = serialize(definition, drawn(definition, name, rng))[4:]
+    body = Template(drawn(definition, name, rng), definition=definition).to_bytes()[4:]
     walk = Walk(definition)
     for size in {*range(min(len(body), 40)), *rng.integers(len(body), size=10).tolist()}:
         with pytest.raises(ValueError, match="the message ends before its last field"):

@@ -121,17 +121,17 @@ def test_a_topic_that_stops_freezes_nothing_and_its_markers_are_hidden():
     assert consistent(page)
     assert np.diff([now for now, _, _ in page.changes]).max() < PATIENCE + 0.1
     assert set(page.seen) == {"centroidal"}
-    note, = page.timeline.notes(3.0)
+    note, = page.timeline.notes()
     assert note.startswith("dynamics has stopped")
     page = run(1.0, 10, [lambda k: 2.0] * 2, page=page, begin=300)
     assert set(page.seen) == {"centroidal", "dynamics"} and consistent(page)
-    assert not page.timeline.notes(4.0)
+    assert not page.timeline.notes()
 
 
 def test_all_topics_stop():
     page = run(3.0, 10, [lambda k: 2.0] * 2, lost=lambda topic, k: k > 100)
     assert consistent(page) and not page.seen
-    assert len(page.timeline.notes(3.0)) == 2
+    assert len(page.timeline.notes()) == 2
     now, robot, _ = page.changes[-1]
     assert now - (robot - BEGIN) * 1e-9 < 0.011
 
@@ -141,7 +141,7 @@ def test_a_robot_that_stops_keeps_its_markers():
     for now in np.arange(1.0, 1.0 + 2 * STOPPED, 0.033):
         page.update(now)
     assert len(page.seen) == 4 and consistent(page)
-    assert not page.timeline.notes(3.0)
+    assert not page.timeline.notes()
 
 
 def test_one_state_and_its_markers():
@@ -164,7 +164,7 @@ def test_a_slow_topic_does_not_slow_the_robot():
                lost=lambda topic, k: topic == "dynamics" and k // 100 == (k - 4) // 100)
     assert consistent(page)
     assert np.diff([now for now, _, _ in steady(page)]).max() < 0.1
-    note, = page.timeline.notes(5.0)
+    note, = page.timeline.notes()
     assert note.startswith("dynamics is too slow")
 
 
@@ -194,7 +194,7 @@ def test_a_topic_that_deletes_its_markers_has_not_stopped():
     page.timeline.receive_markers("dynamics", deletion, 1.0)
     page = run(2.0, 10, [lambda k: 2.0] * 2, page=page, begin=100,
                lost=lambda topic, k: topic == "dynamics")
-    assert not page.timeline.notes(3.0)
+    assert not page.timeline.notes()
     assert np.diff([now for now, _, _ in page.changes]).max() < 0.1
 
 
@@ -232,7 +232,7 @@ def test_the_pose_belongs_to_the_state():
 def test_a_topic_that_is_forgotten_is_not_waited_for():
     page = run(1.0, 10, [lambda k: 2.0] * 2)
     page.timeline.forget("dynamics")
-    assert not page.timeline.notes(5.0)
+    assert not page.timeline.notes()
     page = run(1.0, 10, [lambda k: 2.0] * 2, page=page, begin=100,
                lost=lambda topic, k: topic == "dynamics")
     assert np.diff([now for now, _, _ in page.changes]).max() < 0.1

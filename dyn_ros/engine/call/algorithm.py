@@ -147,7 +147,7 @@ class Algorithm:
         call, call_with_options = Caller(self, results, make).functions()
         return call_with_options if self.options else call
 
-    # -- the arguments
+    # --- the arguments
 
     def checked(self, model, data, values):
         """Validate the arguments.

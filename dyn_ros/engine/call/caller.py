@@ -92,7 +92,7 @@ class Caller:
             lambda: run(data, selector, values, constraints, size, int(threads)))
         return self._make([arrays[algorithm.results.index(f)] for f in self._results])
 
-    # -- one state
+    # --- one state
 
     def _run_one(self, data, selector, values, constraints):
         """Run on validated arrays."""
@@ -199,7 +199,7 @@ class Caller:
                 start = workspace.offset(f)
                 workspace.work[start:start + value.size] = value.ravel()
 
-    # -- a batch
+    # --- a batch
 
     def _run_batch(self, data, selector, values, constraints, size, threads):
         """Run on validated arrays with leading axes; return new arrays."""

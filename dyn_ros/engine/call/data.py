@@ -140,7 +140,7 @@ class Data:
         self.__dict__[known.name] = view
         return view
 
-    # -- one thread at a time
+    # --- one thread at a time
 
     def release(self) -> None:
         """Allow another thread to use this Data.
@@ -192,7 +192,7 @@ class Data:
             frame = frame.f_back
         return False
 
-    # -- copies
+    # --- copies
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self.model, self._arrays_by_name())

@@ -100,7 +100,7 @@ def _listed(words: list[str]) -> str:
     return " and ".join([*filter(None, [", ".join(words[:-1])]), words[-1]])
 
 
-# -- arguments
+# --- arguments
 
 def _optional(function: Callable[..., Any]) -> dict[str, bool]:
     """The names of the arguments, and whether their default is None."""
@@ -131,7 +131,7 @@ def _parameters(arguments: dict[str, bool], own: dict[str, str]) -> list[str]:
     return [entry for entry in dict.fromkeys(entries) if entry]
 
 
-# -- errors
+# --- errors
 
 def _value_error(arguments: dict[str, bool], parameters: list[str]) -> str:
     """The text about a ValueError."""
@@ -155,7 +155,7 @@ def _value_error(arguments: dict[str, bool], parameters: list[str]) -> str:
             "actual value.")
 
 
-# -- results
+# --- results
 
 def _result(known: Field, name: str, dimension: str) -> str:
     """The entry of a result."""

@@ -19,7 +19,7 @@ _UNLIMITED = 1e4                     # rad, m: larger limits are regarded as unl
 
 # --- the configurations of joints, on arrays with leading batch axes; kernels have ``joints.py``
 
-def single(model):
+def single_coordinates(model):
     """Indices into q and v of the joints with one coordinate."""
     pairs = [(q, v) for q, v, nq in zip(model.idx_q, model.idx_v, model.nqs) if nq == 1]
     return tuple(np.array(pairs, dtype=int).reshape(-1, 2).T)
@@ -123,11 +123,11 @@ class LieGroup(NamedTuple):
 
 
 GROUPS = {"floating": LieGroup(list(range(6)), _integrate_floating, _difference_floating),
-           "planar": LieGroup([0, 1, 5], _integrate_planar, _difference_planar),
-           "spherical": LieGroup([3, 4, 5], _integrate_spherical, _difference_spherical)}
+          "planar": LieGroup([0, 1, 5], _integrate_planar, _difference_planar),
+          "spherical": LieGroup([3, 4, 5], _integrate_spherical, _difference_spherical)}
 
 
-def several(model):
+def grouped_joints(model):
     """The group, and the slices of q and v, of each joint with several coordinates."""
     for joint, q, nq, v, nv in zip(model.tree.joints, model.idx_q, model.nqs, model.idx_v,
                                    model.nvs):
@@ -137,7 +137,7 @@ def several(model):
 
 # --- arguments
 
-def _together(model: Structure, **arguments: Any) -> list[Array]:
+def _common_batch(model: Structure, **arguments: Any) -> list[Array]:
     """Check the arguments; return them with a common leading axis, or without one."""
     arrays = {name: as_array(model, name, axes, value)
               for name, (axes, value) in arguments.items()}
@@ -195,11 +195,11 @@ class ConfigurationSpace(Structure):
         (nq,) or (B, nq) ndarray
             The quaternions are normalized.
         """
-        q, v = _together(self, q=(("nq",), q), v=(("nv",), v))
+        q, v = _common_batch(self, q=(("nq",), q), v=(("nv",), v))
         moved = q.copy()
-        iq, iv = single(self)
+        iq, iv = single_coordinates(self)
         moved[..., iq] += v[..., iv]
-        for group, sq, sv in several(self):
+        for group, sq, sv in grouped_joints(self):
             moved[..., sq] = group.integrate(q[..., sq], v[..., sv])
         return moved
 
@@ -216,11 +216,11 @@ class ConfigurationSpace(Structure):
             Rotations of floating, planar and spherical joints are at most pi; the angles of
             continuous joints are subtracted without wrapping.
         """
-        q0, q1 = _together(self, q0=(("nq",), q0), q1=(("nq",), q1))
+        q0, q1 = _common_batch(self, q0=(("nq",), q0), q1=(("nq",), q1))
         v = np.zeros((*q0.shape[:-1], self.nv))
-        iq, iv = single(self)
+        iq, iv = single_coordinates(self)
         v[..., iv] = q1[..., iq] - q0[..., iq]
-        for group, sq, sv in several(self):
+        for group, sq, sv in grouped_joints(self):
             v[..., sv] = group.difference(q0[..., sq], q1[..., sq])
         return v
 
@@ -242,9 +242,9 @@ class ConfigurationSpace(Structure):
         dq, dv : (nv, nv) or (B, nv, nv) ndarray
             Identity matrices except for floating, planar and spherical joints.
         """
-        _, v = _together(self, q=(("nq",), q), v=(("nv",), v))
+        _, v = _common_batch(self, q=(("nq",), q), v=(("nv",), v))
         dq, dv = _identities(self, v), _identities(self, v)
-        for group, _, sv in several(self):
+        for group, _, sv in grouped_joints(self):
             twist = group.twist(v[..., sv])
             dq[..., sv, sv] = group.block(lie.se3_adjoint(*lie.se3_exp(-twist)))
             dv[..., sv, sv] = group.block(lie.se3_jexp(twist))
@@ -270,7 +270,7 @@ class ConfigurationSpace(Structure):
         """
         v = self.difference(q0, q1)
         d0, d1 = -_identities(self, v), _identities(self, v)
-        for group, _, sv in several(self):
+        for group, _, sv in grouped_joints(self):
             twist = group.twist(v[..., sv])
             d0[..., sv, sv] = -group.block(lie.se3_jlog(-twist))
             d1[..., sv, sv] = group.block(lie.se3_jlog(twist))

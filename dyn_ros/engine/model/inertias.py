@@ -197,7 +197,7 @@ class Inertias(Structure):
         body = SE3.from_homogeneous(place.placement).act(Inertia(mass, com, inertia))
         return Payload(place.parent, body, link_frame(self.tree, index))
 
-    # -- packed inertias
+    # --- packed inertias
 
     @property
     def _packed_inertias(self) -> Array:

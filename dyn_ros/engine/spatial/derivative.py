@@ -35,7 +35,8 @@ def _after(X, D):
 
 def _total(*terms):
     """The sum of tuples of a rotation and a translation part."""
-    return al.SE3(*(tuple(map(sum, zip(*parts))) for parts in zip(*terms)))
+    rotations, translations = zip(*terms)
+    return al.SE3(tuple(map(sum, zip(*rotations))), tuple(map(sum, zip(*translations))))
 
 
 def _times(factor, D):

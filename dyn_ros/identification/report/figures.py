@@ -370,13 +370,18 @@ def _scene(figure: Any) -> dict[str, Any]:
     extent = np.maximum(1.05 * (high - low), 1e-6)
     extent = np.maximum(extent, 0.15 * extent.max())
     middle, ratio = 0.5 * (low + high), extent / np.linalg.norm(extent)
-    step = 10.0 ** np.floor(np.log10(extent.max() / 2.0))
-    step *= max(factor for factor in (1.0, 2.0, 5.0)
-                if factor == 1.0 or factor * step <= extent.max() / 2.0)
-    axes = {axis: dict(showbackground=False, gridcolor=_GRID, zerolinecolor=_GRID,
-                       title=dict(text=axis[0] + " [m]", font=dict(color=_QUIET, size=11)),
-                       showspikes=False, tickfont=dict(color=_QUIET, size=10), dtick=step,
-                       range=(middle[n] + 0.5 * extent[n] * np.array([-1.0, 1.0])).tolist())
-            for n, axis in enumerate(("xaxis", "yaxis", "zaxis"))}
-    return dict(aspectmode="manual", aspectratio=dict(zip("xyz", 2.1 * ratio)), **axes, camera=dict(
-        eye=dict(x=1.25, y=1.25, z=0.5), projection=dict(type="orthographic")))
+    power = 10.0 ** np.floor(np.log10(extent.max() / 2.0))
+    step = power
+    for factor in (2.0, 5.0):
+        if factor * power <= extent.max() / 2.0:
+            step = factor * power
+    axes = {}
+    for n, axis in enumerate(("xaxis", "yaxis", "zaxis")):
+        axes[axis] = dict(
+            showbackground=False, gridcolor=_GRID, zerolinecolor=_GRID,
+            title=dict(text=axis[0] + " [m]", font=dict(color=_QUIET, size=11)),
+            showspikes=False, tickfont=dict(color=_QUIET, size=10), dtick=step,
+            range=(middle[n] + 0.5 * extent[n] * np.array([-1.0, 1.0])).tolist())
+    camera = dict(eye=dict(x=1.25, y=1.25, z=0.5), projection=dict(type="orthographic"))
+    return dict(aspectmode="manual", aspectratio=dict(zip("xyz", 2.1 * ratio)), **axes,
+                camera=camera)

@@ -169,13 +169,13 @@ def chunked(scan: Callable[[Path], Scan], entry: Entry, content: Content) -> For
     def load(path: Path, place: tuple[Any, ...], codes: dict[int, int]) -> Raw:
         contents, indices, problems, size = [], [], [], 0
         with open(path, "rb") as file:
-            for one in place:
-                records, is_cut, problem = _read(file, one, content)
+            for chunk in place:
+                records, is_cut, problem = _read(file, chunk, content)
                 data = np.frombuffer(records, np.uint8)
                 index, end = index_of(entry, data, codes)
                 if end < len(data) and not is_cut:
-                    problem = (f"the chunk at byte {one[0]} is damaged: {len(data) - end:,} of its "
-                               f"{len(data):,} bytes are not read")
+                    problem = (f"the chunk at byte {chunk[0]} is damaged: {len(data) - end:,} of "
+                               f"its {len(data):,} bytes are not read")
                 problems += [problem] if problem else []
                 index[:, 2] += size
                 size += len(data)

@@ -157,7 +157,7 @@ def _limit(connection: sqlite3.Connection, rows: int) -> None:
 
 def _examine(connection: sqlite3.Connection, start: int, stop: int
              ) -> tuple[list[tuple[int, int, int, int]], str]:
-    """Of each topic in a range: number, count, earliest, latest; and what is damaged."""
+    """Number, count, earliest and latest of each topic in a range; and what is damaged."""
     _limit(connection, stop - start)
     try:
         return connection.execute(

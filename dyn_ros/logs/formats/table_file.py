@@ -87,10 +87,12 @@ def _topic(name: str) -> str:
 
 def _joints(topic: str, signals: dict[str, dict[str, str]], used: set[str]) -> _Joints:
     names = tuple(owner for owner, column in signals["position"].items() if column not in used)
-    columns = tuple(
-        tuple(signals[signal][name] for name in names)
-        if all(name in signals[signal] for name in names) else () for signal in _SIGNALS)
-    return _Joints(topic, names, columns)
+    columns: list[tuple[str, ...]] = []
+    for signal in _SIGNALS:
+        by_owner = signals[signal]
+        is_complete = all(name in by_owner for name in names)
+        columns.append(tuple(by_owner[name] for name in names) if is_complete else ())
+    return _Joints(topic, names, tuple(columns))
 
 
 def _bases(topic: str, signals: dict[str, dict[str, str]]) -> Iterator[_Base]:

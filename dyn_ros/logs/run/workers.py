@@ -185,7 +185,7 @@ def _prepared() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, signals)
 
 
-# -- in the processes
+# --- in the processes
 
 def run(function: Callable[..., Any], *arguments: Any) -> Any:
     """Make a call; its exception becomes one that each process can read."""

@@ -85,14 +85,14 @@ def _write(table: Table, file: IO[bytes]) -> None:
     for start in range(0, len(table), _ROWS):
         block = table.take(slice(start, start + _ROWS))
         sent = list(_messages(block))
-        for one in sent:
-            if one.topic in channels:
+        for group in sent:
+            if group.topic in channels:
                 continue
-            if one.type not in schemas:
-                schemas[one.type] = writer.register_schema(
-                    one.type, "ros2msg", _definition(one.type).encode())
-            channels[one.topic] = writer.register_channel(
-                one.topic, "cdr", schemas[one.type], {"offered_qos_profiles": ""})
+            if group.type not in schemas:
+                schemas[group.type] = writer.register_schema(
+                    group.type, "ros2msg", _definition(group.type).encode())
+            channels[group.topic] = writer.register_channel(
+                group.topic, "cdr", schemas[group.type], {"offered_qos_profiles": ""})
         for row, topic, content in _in_order(sent):
             time = int(block.log_time[row])
             counts[topic] = counts.get(topic, 0) + 1
@@ -102,9 +102,9 @@ def _write(table: Table, file: IO[bytes]) -> None:
 
 def _in_order(sent: Sequence[_Sent]) -> Iterator[tuple[int, str, bytes]]:
     """Yield row, topic and bytes of messages, row by row."""
-    rows = np.concatenate([one.rows for one in sent]) if sent else np.zeros(0, int)
-    topics = [one.topic for one in sent for _ in one.content]
-    content = [message for one in sent for message in one.content]
+    rows = np.concatenate([group.rows for group in sent]) if sent else np.zeros(0, int)
+    topics = [group.topic for group in sent for _ in group.content]
+    content = [message for group in sent for message in group.content]
     for k in np.argsort(rows, kind="stable").tolist():
         yield int(rows[k]), topics[k], content[k]
 

@@ -101,10 +101,10 @@ class _Reader:
         x = self.time + np.cumsum(np.maximum(steps, 0.0))       # a clock set back goes on
         edges = np.union1d(np.arange(0, len(x), self._width), np.flatnonzero(cut))
         for name, values in columns.items():
-            mine = self.points.setdefault(name, [])
+            parts = self.points.setdefault(name, [])
             points = peaks(x, values, edges)
             at = np.searchsorted(points[0], x[cut])
-            mine.append((np.insert(points[0], at, x[cut]), np.insert(points[1], at, np.nan)))
+            parts.append((np.insert(points[0], at, x[cut]), np.insert(points[1], at, np.nan)))
         self.time, self._last = float(x[-1]), float(stamp[-1])
 
     def end(self) -> None:
@@ -143,9 +143,11 @@ def read_curves(files: Mapping[str, Sequence[Path]], points: int,
         if stamp >= 0:
             pieces.append(Piece(name, start, reader.time, stamp))
             reader.end()
-    curves = {name: Curve(np.concatenate([x for x, _ in reader.points[name]]),
-                          np.concatenate([y for _, y in reader.points[name]]).astype(np.float32))
-              for name in units if name in reader.points}
+    curves = {}
+    for name in units:
+        if name in reader.points:
+            x, y = map(np.concatenate, zip(*reader.points[name]))
+            curves[name] = Curve(x, y.astype(np.float32))
     return Curves(curves, units, pieces)
 
 

@@ -82,9 +82,10 @@ def plot(files: Mapping[str, Sequence[Path]], path: str | Path) -> None:
     if target.suffix.lower() not in SUFFIXES:
         raise ValueError(f"plot: expected a file that ends with .png or .html, got {str(path)!r}")
     is_picture = target.suffix.lower() == ".png"
-    made = (_picture if is_picture else _page)(_curves(files, is_picture))
+    curves = _curves(files, is_picture)
+    content = _picture(curves) if is_picture else _page(curves)
     with whole_file(target) as file:
-        file.write(made)
+        file.write(content)
 
 
 def _curves(files: Mapping[str, Sequence[Path]], is_picture: bool) -> Curves:
@@ -114,15 +115,15 @@ def arrange(columns: Collection[str], units: Mapping[str, str]) -> list[Panel]:
     panels = []
     for row, joint in enumerate(joints):
         for place, (title, present) in enumerate(kinds):
-            mine = [line._replace(column=f"{line.column}.{joint}") for line in present
+            own = [line._replace(column=f"{line.column}.{joint}") for line in present
                     if f"{line.column}.{joint}" in columns]
-            if mine:
-                panels.append(Panel(row, place, len(kinds), title, units.get(mine[0].column, ""),
-                                    mine, joint))
+            if own:
+                panels.append(Panel(row, place, len(kinds), title, units.get(own[0].column, ""),
+                                    own, joint))
     row = len(joints)
     for title, lines in _OF_ROBOT:
-        if mine := [line for line in lines if line.column in columns]:
-            panels.append(Panel(row, 0, 1, title, units.get(mine[0].column, ""), mine, ""))
+        if own := [line for line in lines if line.column in columns]:
+            panels.append(Panel(row, 0, 1, title, units.get(own[0].column, ""), own, ""))
             row += 1
     return panels
 
@@ -200,9 +201,9 @@ def _picture(curves: Curves) -> bytes:
         if panel.row == rows - 1:
             axes.set_xlabel(label, fontsize=8.5, color=_QUIET)
         _add_titles(axes, panel, panels, curves.pieces, seconds)
-    made = io.BytesIO()
-    figure.savefig(made, format="png")
-    return made.getvalue()
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png")
+    return picture.getvalue()
 
 
 def _draw(axes: Any, panel: Panel, curves: Curves, seconds: float) -> None:
@@ -248,9 +249,9 @@ def _add_titles(axes: Any, panel: Panel, panels: Sequence[Panel], pieces: Sequen
     x = 0.0
     labels = [(line.label, line.color) for line in panel.lines if len(panel.lines) > 1]
     for text, color in ((panel.title + unit, _TEXT), *labels):
-        made = axes.annotate(text, (0.0, 1.0), xytext=(x, lift), xycoords="axes fraction",
+        label = axes.annotate(text, (0.0, 1.0), xytext=(x, lift), xycoords="axes fraction",
                              textcoords="offset points", fontsize=9, color=color, weight="bold")
-        x += made.get_window_extent().width * 72.0 / _DPI + 9.0
+        x += label.get_window_extent().width * 72.0 / _DPI + 9.0
     if panel.row == 0 and len(pieces) > 1:
         for piece in pieces:
             axes.annotate(piece.name, (piece.start / seconds, 1.0),

@@ -235,12 +235,19 @@ def process_state(nodes: Sequence[Any], robot: RobotContext, received: float) ->
     """
     source = nodes[0]
     passes = source.dispatch.passes(received)
-    due = [(node, outputs) for node in nodes if source.active and (
-        outputs := node.dispatch.due(
-            received, passes and (node is source or node.dispatch.passes(received))))]
+    due, following = [], []
+    if source.active:
+        for node in nodes:
+            is_passed = passes and (node is source or node.dispatch.passes(received))
+            outputs = node.dispatch.due(received, is_passed)
+            if outputs:
+                due.append((node, outputs))
+        for node in nodes:
+            if node.active:
+                reads = node.follows(received)
+                if reads is not None:
+                    following.append((node, reads))
     of_state, names = _split(tuple([reads for _, outputs in due for _, reads in outputs]))
-    following = [(node, reads) for node in nodes if source.active and node.active
-                 and (reads := node.follows(received)) is not None]
     if following:
         of_state = of_state.union(*[reads for _, reads in following])
     state = robot.begin_state(received, of_state)

@@ -162,7 +162,7 @@ class BaseNode(LifecycleNode):
         """The state of the lifecycle, such as "active"."""
         return self._state_machine.current_state[1]
 
-    # What a subclass implements
+    # --- what a subclass implements
 
     def open(self) -> None:
         """Create what the node provides while it is configured."""
@@ -188,7 +188,7 @@ class BaseNode(LifecycleNode):
     def parameters_changed(self, changed: Set[str]) -> None:
         """Apply changed parameters."""
 
-    # Lifecycle
+    # --- lifecycle
 
     def _answer_invalid_transition(
             self, change: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -271,7 +271,7 @@ class BaseNode(LifecycleNode):
             self.unsubscribe(topic)
         self.description = ""
 
-    # Topics
+    # --- topics
 
     def subscribe(self, kind: type, topic: str, callback: Callable[[Any], object],
                   qos: QoSProfile, raw: bool = False) -> None:
@@ -315,7 +315,7 @@ class BaseNode(LifecycleNode):
             return 1e-9 * clock.now().nanoseconds
         return time.monotonic()
 
-    # Reports
+    # --- reports
 
     def guard(self, what: str, call: Callable[..., object], *given: Any) -> None:
         """Call a function; report exceptions, so that they do not end the node."""

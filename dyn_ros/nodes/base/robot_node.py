@@ -95,7 +95,7 @@ class RobotNode(BaseNode):
         """The `RobotContext` of the source or of this node; None if there is no robot yet."""
         return self.source._robot
 
-    # Lifecycle
+    # --- lifecycle
 
     def open(self) -> None:
         if self.kernels:
@@ -133,7 +133,7 @@ class RobotNode(BaseNode):
             self.command.stop("the node is not active")
         self.dispatch.clear()
 
-    # Parameters and robot description
+    # --- parameters and robot description
 
     def accept_parameters(self, values: Mapping[str, Any], changed: Set[str]) -> None:
         """Reject values that do not fit the robot; keep the robot built with the new ones."""
@@ -189,11 +189,13 @@ class RobotNode(BaseNode):
         return {**self._read_positions(), **(self._robot.standing if self._robot else {})}
 
     def _read_positions(self) -> dict[str, float]:
-        messages = [deserialized(data, JointState) for data in self._latest.values()]
-        return {**self._reported, **{
-            name: position for message in messages
-            for name, position in zip(message.name, message.position)
-            if abs(position) <= rules.LARGEST}}
+        positions = dict(self._reported)
+        for data in self._latest.values():
+            message = deserialized(data, JointState)
+            for name, position in zip(message.name, message.position):
+                if abs(position) <= rules.LARGEST:
+                    positions[name] = position
+        return positions
 
     def _keep(self, key: int | tuple[str, ...], data: bytes) -> None:
         """Keep valid joint states; use the description that waits for positions in them."""
@@ -233,7 +235,7 @@ class RobotNode(BaseNode):
             f"robot '{robot.model.name}': {robot.model.njoints} joints, {robot.model.nv} "
             f"coordinates, {robot.model.total_mass:.3f} kg moving")
 
-    # From a message to outputs
+    # --- from a message to outputs
 
     def wanted_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the topics that the parameters require, as `Inputs.listen` expects them."""
@@ -281,7 +283,7 @@ class RobotNode(BaseNode):
         if due:
             process_state(self.nodes, robot, received)
 
-    # Diagnostics
+    # --- diagnostics
 
     def waiting_for(self) -> str:
         """Return the reason why outputs are not published, or an empty string."""

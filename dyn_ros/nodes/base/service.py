@@ -71,10 +71,7 @@ def service_callback(node: Any, service: Service) -> Callable[[Any, Any], Any]:
         try:
             pending = fill(response)
             if isinstance(pending, Future):
-                later: Future[Any] = Future()
-                pending.add_done_callback(lambda done: later.set_result(
-                    respond(response, lambda filled: done.result()(filled))))
-                return later
+                return respond_later(response, pending)
             response.success = True
             return response
         except Exception as error:
@@ -85,6 +82,17 @@ def service_callback(node: Any, service: Service) -> Callable[[Any, Any], Any]:
                 node.fail(service.name, traceback.format_exc())
             why = str(error) if expected else f"{type(error).__name__}: {error}"
             return service.type.Response(success=False, message=why)
+
+    def respond_later(response: Any, pending: Future[Any]) -> Future[Any]:
+        """Return a future response; the result of ``pending`` fills it."""
+        later: Future[Any] = Future()
+
+        def finish(done: Future[Any]) -> None:
+            def fill(response: Any) -> Any:
+                return done.result()(response)      # here, `respond` reports its errors
+            later.set_result(respond(response, fill))
+        pending.add_done_callback(finish)
+        return later
 
     @functools.wraps(service.answer)
     def call(request: Any, response: Any) -> Any:

@@ -82,7 +82,7 @@ def marker_array_reader() -> Reader[Any]:
 
 
 class _MarkersLayout(Layout[Any]):
-    """Of messages whose markers differ in stamps, ids, actions and numbers only."""
+    """The layout of messages whose markers differ in stamps, ids, actions and numbers only."""
 
     def __init__(self, data: bytes, markers: list[Any]) -> None:
         super().__init__(definition_of(MarkerArray), data, _MARKERS_VARYING)

@@ -141,7 +141,7 @@ def zero_moment_point(force: Array, moment: Array, up: Array, height: float,
     all contacts are on the ground (Sardain and Bessonnet 2004).
 
     `force` is the sum of the forces [N], `moment` theirs about the origin [N m], `up` the unit
-    normal of the ground, which is `height` above the origin [m]. Forces that hardly push up,
+    normal of the ground, which is `height` above the origin [m]. Forces that barely push up,
     compared with the `weight` of the robot [N], are `Rejected`.
     """
     vertical = float(force @ up)

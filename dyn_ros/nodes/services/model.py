@@ -76,11 +76,13 @@ def _links(model: Model, links: Sequence[str]) -> list[LinkModel]:
             if frame.kind == "body" and frame.parent < 0]
     if base:
         bodies.insert(0, (base[0], -1, model.tree.base_inertia))
-    return [LinkModel(
-        name=name, joint=_joint_name(model, joint), inertia=conversions.to_inertia(inertia),
-        fixed=[frame.name for frame in model.tree.frames
-               if frame.kind == "body" and frame.parent == joint and frame.name != name])
-        for name, joint, inertia in bodies]
+    messages = []
+    for name, joint, inertia in bodies:
+        fixed = [frame.name for frame in model.tree.frames
+                 if frame.kind == "body" and frame.parent == joint and frame.name != name]
+        messages.append(LinkModel(name=name, joint=_joint_name(model, joint),
+                                  inertia=conversions.to_inertia(inertia), fixed=fixed))
+    return messages
 
 
 def _payload(name: str, applied: bool, frame: str, mass: float, com: Sequence[float],

@@ -117,7 +117,7 @@ class Requests:
             elif np.abs(sample.v).max(initial=0.0) > weighing.SLOW:
                 self._moves.add(stamp, sample.q, sample.v, sample.tau)
 
-    # Thresholds
+    # --- thresholds
 
     def calibrate(self, robot: RobotContext, request: Any, response: Any) -> Pending:
         """Propose thresholds from a motion in which nothing touches the robot."""
@@ -154,7 +154,7 @@ class Requests:
         return self._begin("~/calibrate", request, "calibration.duration", True, compute, respond,
                            thresholds.SHORTEST)
 
-    # Delay of the efforts
+    # --- delay of the efforts
 
     def estimate_delay(self, robot: RobotContext, request: Any, response: Any) -> Pending:
         """Estimate by how much the efforts lag behind the positions and velocities."""
@@ -172,7 +172,7 @@ class Requests:
         return self._begin("~/estimate_delay", request, "calibration.duration", False, compute,
                            respond)
 
-    # Payload
+    # --- payload
 
     def estimate_payload(self, robot: RobotContext, request: Any, response: Any) -> Pending:
         """Estimate the payload from what is measured now and at earlier requests."""
@@ -229,7 +229,7 @@ class Requests:
             raise Rejected(f"{self._requests} requests have been measured; set restart")
         return list(self._poses)
 
-    # Tare
+    # --- tare
 
     def tare(self, robot: RobotContext, request: Any, response: Any) -> Pending | None:
         """Regard the present external efforts as zero, or use them as measured again."""
@@ -268,7 +268,7 @@ def _caveats(limits: CalibratedThresholds, slow: Sequence[str], wrong: Sequence[
                     "check the model and its friction, whether the efforts of two joints are "
                     "exchanged, and whether something touched the robot")
     if slow:
-        text.append(f"{abbreviated(slow)} hardly moved: faster motions may cause false alarms")
+        text.append(f"{abbreviated(slow)} barely moved: faster motions may cause false alarms")
     if limits.extrapolated:
         text.append(f"extrapolated from {limits.duration:.0f} s to one false alarm in "
                     f"{1.0 / limits.false_alarms:g} h; a longer recording can give lower "

@@ -100,7 +100,7 @@ class Server(viser.ViserServer):
     def request_share_url(self, verbose: bool = True) -> None:
         """Do nothing: the page must not leave the machine."""
 
-    # Requests
+    # --- requests
 
     def _answer(self, answer: Answer, connection: ServerConnection,
                 request: Request) -> Response | None:
@@ -128,7 +128,7 @@ class Server(viser.ViserServer):
             "Content-Encoding": "gzip" if packed else "identity", "Cache-Control": "no-cache",
             "Content-Security-Policy": POLICY.format(host=headers["Host"])}), body)
 
-    # Windows
+    # --- windows
 
     def _receive_window(self, client_id: int, message: DynRosWindow) -> None:
         client = self.get_clients().get(client_id)
@@ -142,7 +142,10 @@ class Server(viser.ViserServer):
             self.on_window(client, message)
 
     def _receive_reach(self, client_id: int, message: DynRosReach) -> None:
-        (self.reaching.add if message.reaches else self.reaching.discard)(client_id)
+        if message.reaches:
+            self.reaching.add(client_id)
+        else:
+            self.reaching.discard(client_id)
 
     async def _forget_window(self, client: viser.ClientHandle) -> None:
         self.windows.pop(client.client_id, None)

@@ -92,7 +92,7 @@ class Panel:
         with self._side.add_tab("Torques"):
             self._wide_plots = Plots(gui, joints, curves, seconds)
 
-    # Windows
+    # --- windows
 
     def arrange(self, client: viser.ClientHandle, window: DynRosWindow) -> None:
         """Show the torques in a panel of their own if a window has room for it, else in a tab."""
@@ -109,7 +109,7 @@ class Panel:
             self._sized.add(client.client_id)
             client.gui.main_panel.set_width(LEFT)
 
-    # Joints
+    # --- joints
 
     def show_playing(self, plays: bool) -> None:
         """Show whether the robot moves by itself, with the sliders following."""
@@ -191,7 +191,7 @@ class Panel:
         for slider in self._sliders:
             slider.disabled = not enabled
 
-    # Pushing and markers
+    # --- pushing and markers
 
     def _add_push(self, links: Sequence[str], pushed: str) -> None:
         self._pushes = pushes = bool(pushed)
@@ -257,7 +257,7 @@ class Panel:
         twice = any(other == family for _, other in self._seen)
         return f"{name} ({topic.partition('/')[0]})" if twice else name
 
-    # Numbers
+    # --- numbers
 
     def show_status(self, text: str, problems: Iterable[str], live: bool = True) -> None:
         """Show a line about the robot, whose states arrive or not, and one for each problem."""
@@ -320,8 +320,7 @@ def _markers_style(kinds: Mapping[str, Kind]) -> str:
             f'{line("Point at a name to see what it shows.", "soft")}')
 
 
-# Sliders
-
+# --- sliders
 
 def limits(joint: Joint) -> tuple[float, float]:
     """Return the range of a slider [rad, m]: the joint's limits, if finite and consistent."""

@@ -161,7 +161,10 @@ class Drawing:
         """Show or hide the markers of a family; what is hidden is not sent to browsers."""
         self.families[topic, name] = visible
         for key in [key for key in self._received if family(key) == (topic, name)]:
-            (self._place if visible else self._displace)(key)
+            if visible:
+                self._place(key)
+            else:
+                self._displace(key)
 
     def hide_late(self, topics: Set[str]) -> None:
         """Hide the markers of these topics, and show those of all others, until the next call."""

@@ -106,7 +106,7 @@ class RobotScene:
         self._shown = np.zeros(len(self._moving))
         return nodes
 
-    # Shapes
+    # --- shapes
 
     def _add_shapes(self, xml: str) -> None:
         visual, collision, problems = read_shapes(xml)
@@ -164,7 +164,7 @@ class RobotScene:
         return max((reach[frame.parent] + np.linalg.norm(frame.placement[:3, 3])
                     for frame in self._tree.frames), default=0.0)
 
-    # Queries
+    # --- queries
 
     @property
     def links(self) -> list[str]:
@@ -247,7 +247,7 @@ class RobotScene:
         world: Array = self.placement(frame)[:3, :3] @ np.asarray(vector)
         return world
 
-    # Motion
+    # --- motion
 
     def move(self, q: ArrayLike) -> None:
         """Set the joint positions, (n,) in the order of `names`; send those that changed."""

@@ -115,7 +115,7 @@ def as_motion(results: Sequence) -> ConstrainedMotion:
 
 
 class ConstraintTable(int):
-    """The address of the integers that a kernel reads; who has it holds them in memory."""
+    """The address of the integers that a kernel reads; it keeps them in memory while it exists."""
 
     numbers: NDArray[np.int64]
 

@@ -268,8 +268,8 @@ def contact_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Arra
     >>> tau, forces = dyn_ros.contact_inverse_dynamics(
     ...     walker, walker_data, stand, still, still, feet)
     >>> expected = forces["front_left_foot"].copy()
-    >>> found = dyn_ros.contact_forces(walker, walker_data, stand, still, still, tau.copy(), feet)
-    >>> np.allclose(found["front_left_foot"], expected)
+    >>> again = dyn_ros.contact_forces(walker, walker_data, stand, still, still, tau.copy(), feet)
+    >>> np.allclose(again["front_left_foot"], expected)
     True
     """
     table = contact_table(model, data, contacts)

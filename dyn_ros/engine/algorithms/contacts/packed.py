@@ -40,7 +40,7 @@ _MOST_ITERATIONS = 1_000_000
 
 
 class ContactTable(int):
-    """The address of the integers that a kernel reads; who has it holds them in memory."""
+    """The address of the integers that a kernel reads; it keeps them in memory while it exists."""
 
     contacts: tuple[Contact, ...]
     numbers: NDArray[np.int64]

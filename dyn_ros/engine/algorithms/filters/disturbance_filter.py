@@ -16,7 +16,6 @@ from numba import types
 from ...kernel.compiler import Entry, kernel
 from ...kernel.lanes import floats_at, load, sqrt, store
 
-SETTINGS = 3    # rows: variances of effort, drift and velocity
 MEMORY = 3      # rows: external, momentum, known effort
 BLOCKS = 3      # of the covariance: momentum, momentum with external, external
 SCRATCH = 4     # matrices: L; L^-1 times the first two blocks; a column
@@ -38,7 +37,10 @@ def row_of(address, row, n):
 
 @kernel
 def start_covariance(M, settings, P, n):
-    """That of the first measurement; external efforts as after a second of walking from zero."""
+    """Store the covariance of the first measurement.
+
+    The external efforts are those after a second of a random walk from zero.
+    """
     for i in range(n):
         for j in range(n):
             store(P, i * n + j, measurement_covariance(M, floats_at(settings + 16 * n), n, i, j))

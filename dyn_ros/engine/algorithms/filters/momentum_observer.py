@@ -136,10 +136,6 @@ def momentum_observer_step_kernel(r):
 
 # --- the samples of a recording, one after the other
 
-SETTINGS = 4                            # rows: gain, damping, Coulomb friction, reversal
-MEMORY = 3                              # rows: external, momentum, known effort
-
-
 def filter_samples(v, tau, moved, rate, dt, dt_stride, settings, memory, external, nv, count,
                    direct):
     """The residual of each sample, in order; all arguments but the last three are addresses.
@@ -275,7 +271,7 @@ def momentum_observer_step(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     >>> tau = dyn_ros.generalized_gravity(model, data, q) - 2.0
     >>> state, zero = (np.zeros(7),) * 3, np.zeros(7)
     >>> for dt in [0.0] + 200 * [0.001]:
-    ...     state = [each.copy() for each in dyn_ros.momentum_observer_step(
+    ...     state = [array.copy() for array in dyn_ros.momentum_observer_step(
     ...         model, data, q, zero, tau, dt, 50.0, *state)]
     >>> print(state[0].round(3))
     [2. 2. 2. 2. 2. 2. 2.]

@@ -31,7 +31,7 @@ FRAME_ACCELERATION = field("frame_acceleration", (6,),
 FRAME_CLASSICAL_ACCELERATION = field("frame_classical_acceleration", (6,),
                                      "Classical acceleration (linear, angular) of one frame [m/s2, "
                                      "rad/s2].")
-WORLD, LOCAL, LOCAL_WORLD_ALIGNED = range(3)
+WORLD, LOCAL = 0, 1
 
 
 @kernel
