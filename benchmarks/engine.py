@@ -23,7 +23,7 @@ import numpy as np
 import pinocchio
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test"))
-import contacts as scenes
+import dense_contacts as scenes
 import sizes
 
 import dyn_ros

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
-import contacts
+import dense_contacts as dense
 import numpy as np
 import pinocchio
 import pytest
@@ -93,8 +93,8 @@ def both(request):
     given = spatial(3)
     fixed = [frame.kind for frame in pair.model.tree.frames].index("fixed_joint", 3)
     ours["fixed_joint"] = pair.model.frame_names[fixed]
-    specs = [contacts.Spec(ours["frame"], 3, kp=2.0, kd=3.0)]
-    ours["contacts"] = contacts.ours(specs)
+    specs = [dense.Spec(ours["frame"], 3, kp=2.0, kd=3.0)]
+    ours["contacts"] = dense.ours(specs)
     theirs = {key: ours[key] for key in ("np", "path", "xml", "q", "v", "a", "tau", "q1", "R", "p",
                                          "S", "quaternion")}
     theirs |= {
@@ -105,7 +105,7 @@ def both(request):
         "X": pinocchio.SE3(given.X), "Y": pinocchio.SE3(given.Y), "m": pinocchio.Motion(given.m),
         "f": pinocchio.Force(given.f), "I": pinocchio.Inertia(2.0, given.p, given.S),
     }
-    theirs["contacts"], theirs["datas"] = contacts.rigid(pair, specs)
+    theirs["contacts"], theirs["datas"] = dense.rigid(pair, specs)
     return theirs, ours
 
 

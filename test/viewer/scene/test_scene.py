@@ -8,16 +8,45 @@ import numpy as np
 import pytest
 
 import dyn_ros
+from dyn_ros.check.meshes import MeshError
 from dyn_ros.demo.run import ARM
 from dyn_ros.engine.model.urdf import read_urdf
 
 pytest.importorskip("viser", reason="no viser: pip install viser")
 
-from dyn_ros.viewer.scene.scene import RobotScene
+import trimesh
+
+from dyn_ros.viewer.scene.scene import RobotScene, load_mesh
 from peer import EXAMPLE_ROBOTS, FILES
 
 EVERY_JOINT = Path(__file__).parents[2] / "robots" / "every_joint.urdf"
 SHAPES = "<visual><geometry><{}/></geometry></visual>"
+TRIANGLE = """solid one
+facet normal 0 0 1
+ outer loop
+  vertex 0 0 0
+  vertex 2 0 0
+  vertex 0 1 0
+ endloop
+endfacet
+endsolid one
+"""
+COLLADA = """<?xml version="1.0"?>
+<COLLADA xmlns="http://www.collada.org/2005/11/COLLADASchema" version="1.4.1">
+  <asset><unit name="centimeter" meter="0.01"/><up_axis>Z_UP</up_axis></asset>
+  <library_geometries><geometry id="g"><mesh>
+    <source id="p"><float_array id="a" count="9">0 0 0 200 0 0 0 100 0</float_array>
+      <technique_common><accessor source="#a" count="3" stride="3">
+        <param name="X" type="float"/><param name="Y" type="float"/><param name="Z" type="float"/>
+      </accessor></technique_common></source>
+    <vertices id="v"><input semantic="POSITION" source="#p"/></vertices>
+    <triangles count="1"><input semantic="VERTEX" source="#v" offset="0"/><p>0 1 2</p></triangles>
+  </mesh></geometry></library_geometries>
+  <library_visual_scenes><visual_scene id="s"><node id="n">
+    <instance_geometry url="#g"/></node></visual_scene></library_visual_scenes>
+  <scene><instance_visual_scene url="#s"/></scene>
+</COLLADA>
+"""
 
 
 def shown(server, xml, folders=()):
@@ -160,3 +189,30 @@ def test_the_tip_is_at_the_end_of_the_longest_chain(server, name, tip):
     xml = (EXAMPLE_ROBOTS / FILES[name]).read_text()
     tree = read_urdf(xml)
     assert RobotScene(server.scene, tree, "<robot/>").tip.startswith(tip)
+
+
+def test_a_mesh_as_gltf(tmp_path):
+    mesh = tmp_path / "part.stl"
+    mesh.write_text(TRIANGLE)
+    data = load_mesh(mesh, (1.0, 0.0, 0.0, 0.5))
+    scene = trimesh.load_scene(trimesh.util.wrap_as_stream(data), file_type="glb")
+    np.testing.assert_allclose(scene.bounds, [(0, 0, 0), (2, 1, 0)])
+    material = next(iter(scene.geometry.values())).visual.material
+    np.testing.assert_allclose(material.baseColorFactor, (255, 0, 0, 128), atol=1)
+
+
+def test_collada_in_its_units(tmp_path):
+    pytest.importorskip("collada", reason="no viser: pip install pycollada")
+    path = tmp_path / "part.dae"
+    path.write_text(COLLADA)
+    scene = trimesh.load_scene(trimesh.util.wrap_as_stream(load_mesh(path)), file_type="glb")
+    np.testing.assert_allclose(scene.bounds, [(0, 0, 0), (2, 1, 0)], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name, content", [("a.stl", "solid nonsense"), ("a.dae", "<no/>"),
+                                           ("a.xyzzy", "?"), ("a.obj", "")])
+def test_a_broken_mesh_is_reported(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises(MeshError, match=name):
+        load_mesh(path)

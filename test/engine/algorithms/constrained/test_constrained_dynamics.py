@@ -4,7 +4,7 @@
 import numpy as np
 import pinocchio
 import pytest
-from constrained import copied
+from dense_constraints import copied
 
 import dyn_ros
 import peer

@@ -5,10 +5,10 @@ import copy
 import pickle
 from pathlib import Path
 
-import constrained
+import dense_constraints as dense
 import numpy as np
 import pytest
-from constrained import copied
+from dense_constraints import copied
 
 import dyn_ros
 import peer
@@ -178,9 +178,9 @@ def test_constraint_torques_are_not_the_torque_to_send():
 def test_agrees_with_the_saddle_point_system(robot, root_joint, tips, seed):
     pair, given = task(robot, root_joint, tips, seed)
     found = solve(pair, given)
-    t = constrained.terms(pair, **given)
-    ddq, nu = constrained.saddle_point(t)
-    U, D = constrained.upper_factor(t.M)
+    t = dense.terms(pair, **given)
+    ddq, nu = dense.saddle_point(t)
+    U, D = dense.upper_factor(t.M)
     assert found.rank == len(nu)
     peer.close(found.ddq, ddq, 1e-9)
     peer.close(found.nu, nu, 1e-9)
@@ -223,7 +223,7 @@ def test_armature_and_another_gravity(robot, root_joint, tips):
     pair = peer.new_pair(robot, root_joint)
     pair.set_gravity((1.5, -2.5, 9.0))
     pair.set_armature(np.random.default_rng(1).uniform(0.01, 0.5, pair.model.nv))
-    ddq, nu = constrained.saddle_point(constrained.terms(pair, **given))
+    ddq, nu = dense.saddle_point(dense.terms(pair, **given))
     found = solve(pair, given)
     peer.close(found.ddq, ddq, 1e-9)
     peer.close(found.nu, nu, 1e-9)
@@ -234,7 +234,7 @@ def test_acceleration_of_the_root(robot, root_joint, tips):
     """Linear and angular, in place of gravity."""
     pair, given = task(robot, root_joint, tips)
     given["root_acc"] = np.array([0.3, -2.0, 7.0, 1.5, -0.7, 2.2])
-    ddq, nu = constrained.saddle_point(constrained.terms(pair, **given))
+    ddq, nu = dense.saddle_point(dense.terms(pair, **given))
     found = solve(pair, given)
     peer.close(found.ddq, ddq, 1e-9)
     peer.close(found.nu, nu, 1e-9)
@@ -244,7 +244,7 @@ def test_acceleration_of_the_root(robot, root_joint, tips):
 def test_optional_arguments_are_none(robot, root_joint, tips):
     pair, given = task(robot, root_joint, tips)
     given = {**given, "f_ext": None, "ff_torques": None}
-    ddq, _ = constrained.saddle_point(constrained.terms(pair, **given))
+    ddq, _ = dense.saddle_point(dense.terms(pair, **given))
     peer.close(solve(pair, given).ddq, ddq, 1e-9)
     gravity = [*-pair.model.gravity, 0.0, 0.0, 0.0]
     assert (copied(solve(pair, given)).ddq == solve(pair, given, root_acc=gravity).ddq).all()
@@ -315,14 +315,14 @@ def dependent(seed=0):
 @pytest.mark.parametrize("seed", range(3))
 def test_dependent_constraints_are_met_in_the_least_squares(seed, policy):
     pair, given = dependent(seed)
-    t = constrained.terms(pair, **given)
-    C = constrained.coupling(t)
-    nu = inverse(C, cut_at(1e-10 * np.linalg.norm(C, 2))) @ constrained.excess(t)
+    t = dense.terms(pair, **given)
+    C = dense.coupling(t)
+    nu = inverse(C, cut_at(1e-10 * np.linalg.norm(C, 2))) @ dense.excess(t)
     tolerance = None if policy == "relative" else 1e-10
     found = solve(pair, given, singularity=policy, tolerance=tolerance)
     assert found.rank == 18
     peer.close(found.nu, nu, 1e-9)
-    peer.close(found.ddq, constrained.motion(t, nu), 1e-9)
+    peer.close(found.ddq, dense.motion(t, nu), 1e-9)
 
 
 @pytest.mark.parametrize("copies", [2, 6])
@@ -341,18 +341,18 @@ def test_equal_columns_share_the_force(copies):
 def test_tolerance_decides_what_is_left_out(policy):
     """Between two eigenvalues each."""
     pair, given = task("ur5", None, {"tool0": 6}, seed=1)
-    t = constrained.terms(pair, **given)
-    C = constrained.coupling(t)
+    t = dense.terms(pair, **given)
+    C = dense.coupling(t)
     values = np.linalg.eigvalsh(C)
     for k in range(1, 6):
         bound = np.sqrt(values[k - 1] * values[k])
         tolerance = bound if policy == "absolute" else bound / values[-1]
         found = solve(pair, given, singularity=policy, tolerance=tolerance)
         gain = (lambda e, d=bound: e / (e * e + d * d)) if policy == "damped" else cut_at(bound)
-        nu = inverse(C, gain) @ constrained.excess(t)
+        nu = inverse(C, gain) @ dense.excess(t)
         assert found.rank == 6 - k
         peer.close(found.nu, nu, 1e-9)
-        peer.close(found.ddq, constrained.motion(t, nu), 1e-9)
+        peer.close(found.ddq, dense.motion(t, nu), 1e-9)
 
 
 def test_damping_bounds_the_accelerations_near_a_singularity():
@@ -388,9 +388,9 @@ def test_a_straight_arm_keeps_what_it_can():
 def test_priorities(robot, root_joint, tips, priority, opposed):
     """What is opposed changes nothing along the constraints, what is not moves the tip freely."""
     pair, given = task(robot, root_joint, tips)
-    t = constrained.terms(pair, **given)
-    nu = np.linalg.solve(constrained.coupling(t), constrained.excess(t, opposed))
-    ddq = constrained.motion(t, nu)
+    t = dense.terms(pair, **given)
+    nu = np.linalg.solve(dense.coupling(t), dense.excess(t, opposed))
+    ddq = dense.motion(t, nu)
     found = solve(pair, given, priority=priority)
     peer.close(found.nu, nu, 1e-9)
     peer.close(found.ddq, ddq, 1e-9)

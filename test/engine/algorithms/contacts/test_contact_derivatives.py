@@ -3,10 +3,10 @@
 """Derivatives of contact dynamics: differences, Pinocchio where it is right, identities."""
 from dataclasses import replace
 
-import contacts as dense
+import dense_contacts as dense
 import numpy as np
 import pytest
-from contacts import FEET, PINOCCHIOS, REFERENCES, in_axes, scenes
+from dense_contacts import FEET, PINOCCHIOS, REFERENCES, in_axes, scenes
 
 import dyn_ros
 import peer

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forces and torques of a known motion in contact."""
 
-import contacts as dense
+import dense_contacts as dense
 import numpy as np
 import pytest
-from contacts import FEET, REFERENCES, in_axes, scenes
+from dense_contacts import FEET, REFERENCES, in_axes, scenes
 
 import dyn_ros
 import peer

@@ -3,11 +3,11 @@
 """Contact dynamics: agreement with a dense solution and with Pinocchio, physics, bad input."""
 from dataclasses import replace
 
-import contacts as dense
+import dense_contacts as dense
 import numpy as np
 import pinocchio
 import pytest
-from contacts import ALIGNED, ARM, FEET, GAINS, LOCAL, PINOCCHIOS, REFERENCES, Spec, in_axes, scenes
+from dense_contacts import ALIGNED, ARM, FEET, LOCAL, PINOCCHIOS, REFERENCES, Spec, in_axes, scenes
 
 import dyn_ros
 import peer
@@ -363,7 +363,7 @@ def test_much_damping_releases():
 # --- contacts
 
 def test_a_contact():
-    contact = dyn_ros.Contact("tool0", 3, ALIGNED, placement=dense.placed(1), **GAINS)
+    contact = dyn_ros.Contact("tool0", 3, ALIGNED, placement=dense.placed(1), **dense.GAINS)
     assert contact.frame == contact.name == "tool0" and contact.dimension == 3
     assert contact.reference_frame == ALIGNED and contact.other is None
     assert (contact.kp, contact.kd) == (40.0, 9.0)
@@ -377,7 +377,7 @@ def test_placements_of_both_kinds():
     pair = peer.pair("ur5", None)
     given, arm = dense.state(pair), dense.ours([ARM])[0]
     one, two = map(dyn_ros.SE3.from_homogeneous, (ARM.placement, ARM.other_placement))
-    same = dyn_ros.Contact("tool0", 3, placement=one, other_placement=two, **GAINS)
+    same = dyn_ros.Contact("tool0", 3, placement=one, other_placement=two, **dense.GAINS)
     q, v, tau = (given[name] for name in ("q", "v", "tau"))
     ddq = dyn_ros.contact_dynamics(pair.model, pair.data, q, v, tau, [arm])[0].copy()
     assert np.array_equal(

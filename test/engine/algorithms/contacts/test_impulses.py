@@ -3,10 +3,10 @@
 """Impulses of contacts: agreement with a dense solution and with Pinocchio, conservation."""
 from dataclasses import replace
 
-import contacts as dense
+import dense_contacts as dense
 import numpy as np
 import pytest
-from contacts import ALIGNED, FEET, LOCAL, PINOCCHIOS, REFERENCES, Spec, in_axes, scenes
+from dense_contacts import ALIGNED, FEET, LOCAL, PINOCCHIOS, REFERENCES, Spec, in_axes, scenes
 
 import dyn_ros
 import peer

@@ -1,7 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Operational space, and the factors of the dynamics in contact, against their definitions."""
-import contacts
+import dense_contacts as dense
 import numpy as np
 import pytest
 
@@ -90,9 +90,9 @@ def test_a_frame_that_nothing_moves():
 @AXES
 @pytest.mark.parametrize("scene", ["solo12", "talos", "panda"])
 def test_the_matrix_of_the_dynamics_in_contact(scene, axes):
-    robot, root_joint, specs = contacts.SCENES[scene]
+    robot, root_joint, specs = dense.SCENES[scene]
     pair = peer.pair(robot, root_joint)
-    given = contacts.ours(contacts.in_axes(specs, axes))
+    given = dense.ours(dense.in_axes(specs, axes))
     q, v, _, tau = pair.state(1)
     ddq, forces = dyn_ros.contact_dynamics(pair.model, pair.data, q, v, tau, given)
     expected = np.concatenate([-forces.lambda_c, ddq])

@@ -6,6 +6,7 @@ import pytest
 
 import dyn_ros
 import peer
+from dyn_ros.engine.algorithms.dynamics.friction import friction_effort
 
 
 @pytest.fixture
@@ -20,6 +21,13 @@ def test_damping_grows_with_the_velocity_and_friction_has_its_sign(model):
     assert dyn_ros.joint_friction(model, [-3.0, -7.0]).tolist() == [-6.5, -10.0]
     assert dyn_ros.joint_friction(model, [0, 0]).tolist() == [0.0, 0.0]
     assert dyn_ros.joint_friction(model, [-0.0, -0.0]).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("v, reversal, sign", [
+    (0.3, 0.0, 1.0), (-0.3, 0.0, -1.0), (0.0, 0.0, 0.0), (0.05, 0.2, 0.25), (-0.1, 0.2, -0.5),
+    (0.2, 0.2, 1.0), (-5.0, 0.2, -1.0)])
+def test_friction_changes_its_sign_within_its_velocity(v, reversal, sign):
+    assert friction_effort(v, 2.0, 3.0, reversal) == pytest.approx(2.0 * v + 3.0 * sign)
 
 
 def test_a_batch(model):
