@@ -69,7 +69,7 @@ def test_every_body_is_physical(robot):
 
 @pytest.mark.parametrize("robot", ["ur10", "panda"])
 def test_intervals_contain_the_truth(robot):
-    """Of four recordings; benchmarks/identification.py has a hundred."""
+    """Of four recordings; benchmarks/intervals.py has a hundred."""
     found = np.concatenate([scores(identified(robot, seed), recorded(robot, seed)[1])
                             for seed in range(4)])
     assert 0.9 < (np.abs(found) < 1.96).mean() < 0.99

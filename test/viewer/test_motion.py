@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The demo's motion: limits, start at rest, derivatives and required torques."""
+"""The motion of simulated robots: limits, start at rest, derivatives and required torques."""
 import numpy as np
 import pytest
 
