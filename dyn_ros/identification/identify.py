@@ -282,8 +282,8 @@ def _compared(model: Model, equations: TorqueEquations, rows: np.ndarray, descri
 
 def squares_of(torques: Sequence[Array]) -> Array:
     """Sums of squares and counts, (2, n, nv), of n arrays (B, nv); NaN is missing."""
-    return np.array([[np.nansum(one ** 2, axis=0) for one in torques],
-                     [np.isfinite(one).sum(axis=0) for one in torques]])
+    return np.array([[np.nansum(tau ** 2, axis=0) for tau in torques],
+                     [np.isfinite(tau).sum(axis=0) for tau in torques]])
 
 
 def joint_results(model: Model, squares: Array, noise: Array) -> tuple[JointResult, ...]:

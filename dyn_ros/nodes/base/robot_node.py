@@ -178,11 +178,11 @@ class RobotNode(BaseNode):
     def use_description(self, text: str) -> None:
         self._awaited = ()
         try:
-            made = self._make(text, self.parameters.values)
+            candidate = self._make(text, self.parameters.values)
         except UnknownPosition as error:
             self._awaited = error.names
             raise
-        self._swap(*made)
+        self._swap(*candidate)
 
     def _positions(self) -> dict[str, float]:
         """Return the latest position of each joint; those that are locked keep theirs."""
