@@ -251,7 +251,8 @@ def _force_and_line(best: Hypothesis, wrench: Array, covariance: Array,
         return _undetermined(f, C, best.is_pure_force)
     u, squared = f / size, size * size
     across = (np.eye(3) - np.outer(u, u)) / size
-    p = skew(f) @ m / squared
+    p = np.array([f[1] * m[2] - f[2] * m[1], f[2] * m[0] - f[0] * m[2],
+                  f[0] * m[1] - f[1] * m[0]]) / squared
     D = np.empty((3, 6))                            # of p with respect to force and moment
     D[:, :3] = (-skew(m) - 2.0 * np.outer(p, f)) / squared
     D[:, 3:] = skew(f) / squared

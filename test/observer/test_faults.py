@@ -235,9 +235,13 @@ def test_what_cannot_be_a_measurement():
     assert (largest_speeds(wrong) == 1e6).all()
 
 
-def test_invalid_gain():
-    with pytest.raises(ValueError, match="gain: expected positive numbers, got 0"):
-        dyn_ros.EffortMonitor(description("ur5"), 0.0)
+@pytest.mark.parametrize("gain, words", [
+    (0.0, "positive numbers, got 0"), (np.nan, "a finite number, got nan"),
+    ("x", "a finite number, got 'x'"), (np.float32(np.inf), "a finite number, got "),
+    ([1.0, [2.0]], "6 finite numbers, got ")], ids=str)
+def test_invalid_gain(gain, words):
+    with pytest.raises(ValueError, match=f"gain: expected {words}"):
+        dyn_ros.EffortMonitor(description("ur5"), gain)
 
 
 def test_a_robot_without_joints_has_no_faults():

@@ -60,7 +60,7 @@ class Inertias(Structure):
     def friction(self) -> Array:
         """Coulomb friction of each coordinate, (nv,) [N m, N]; settable.
 
-        Read from the URDF and used as ``damping``.
+        Read from the URDF as ``damping`` is, and used by ``joint_friction`` only.
         """
         return self._friction
 
@@ -154,6 +154,12 @@ class Inertias(Structure):
             Rotational inertia about the center of mass, expressed in the frame [kg m2]:
             symmetric, positive definite, no principal moment above the sum of the others. If it is
             not physical, a ValueError is raised and the payloads do not change.
+
+        Raises
+        ------
+        ValueError
+            An unknown frame (lists the valid ones), or an inertia that is not physical; the
+            payloads do not change.
         """
         if not isinstance(name, str) or not name:
             raise ValueError(f"name: expected a non-empty string, got {name!r:.80}")

@@ -66,9 +66,11 @@ def require_model(model):
 def flag(name, value):
     """Whether something is true, or a TypeError: an array of several numbers is neither."""
     try:
-        return bool(value)
+        if value is not None and not isinstance(value, str):
+            return bool(value)
     except (TypeError, ValueError):
-        raise TypeError(f"{name}: expected True or False, got {value!r:.80}") from None
+        pass
+    raise TypeError(f"{name}: expected True or False, got {value!r:.80}")
 
 
 def finite_array(name, value, shape):
@@ -89,7 +91,9 @@ def finite_array(name, value, shape):
 
 def one_each(name, value, count):
     """Convert a number, or ``count`` numbers, to a finite array (count,), or raise a ValueError."""
-    return finite_array(name, value if np.ndim(value) else np.full(count, value), (count,))
+    if isinstance(value, (list, tuple)) or np.ndim(value):
+        return finite_array(name, value, (count,))
+    return np.full(count, finite_array(name, value, ()))
 
 
 def positive_each(name, value, count):

@@ -145,6 +145,14 @@ class Model(ConfigurationSpace, Inertias):
         -------
         Model
             It shares nothing with this model.
+
+        Raises
+        ------
+        ValueError
+            An unknown joint (lists the valid ones), a mimic joint (names its master), or a
+            position of the wrong shape, that is not finite, or whose quaternion is not unit.
+        TypeError
+            ``lock`` is not a dict.
         """
         return self._part(*parts.reduced(self, lock))
 
@@ -171,6 +179,12 @@ class Model(ConfigurationSpace, Inertias):
             Its joints are in the order of the chain, with the same limits, armature, damping and
             friction. A joint that mimics one outside the chain is independent. It shares nothing
             with this model.
+
+        Raises
+        ------
+        ValueError
+            An unknown frame (lists the valid ones), or a joint with several coordinates that would
+            have to be reversed.
         """
         return self._part(*parts.chain(self, root, tip))
 
@@ -219,6 +233,14 @@ class Model(ConfigurationSpace, Inertias):
         -------
         Model
             It shares nothing with the two robots.
+
+        Raises
+        ------
+        ValueError
+            An unknown frame or joint (lists the valid ones), a name that both robots have, or an
+            argument that is invalid or does not apply to the joint.
+        TypeError
+            ``other`` is not a Model.
         """
         connection = assembly.Connection(joint, name, prefix, axis, lower, upper, velocity_limit,
                                          effort_limit)
@@ -248,6 +270,12 @@ class Model(ConfigurationSpace, Inertias):
         Model
             The new frame is the last one; other frames have the same indices. It shares nothing
             with this model.
+
+        Raises
+        ------
+        ValueError
+            An unknown parent frame (lists the valid ones), a name that another frame has, or an
+            invalid placement.
         """
         tree = assembly.with_frame(self, name, parent_frame, placement)
         return self._part(tree, self._payloads)
@@ -282,6 +310,11 @@ class Model(ConfigurationSpace, Inertias):
         -------
         (njoints, 6) or (B, njoints, 6) ndarray
             ``f_ext`` of ``rnea``, ``static_torque`` and ``aba``, for this configuration.
+
+        Raises
+        ------
+        ValueError
+            An unknown frame (lists the valid ones), not six finite numbers, or an invalid q.
         """
         return external_forces(self, wrenches, q, axes)
 

@@ -47,16 +47,19 @@ class Homogeneous(Value):
 
     @property
     def rotation(self) -> Array:
-        """(3, 3) ndarray, read-only: the rotation matrix, or its derivative."""
+        """(3, 3) ndarray, read-only: the part that rotates."""
         return frozen(self._tuple.rotation, (3, 3))
 
     @property
     def translation(self) -> Array:
-        """(3,) ndarray, read-only: the translation [m], or its derivative."""
+        """(3,) ndarray, read-only: the part that translates [m]."""
         return frozen(self._tuple.translation, 3)
 
     def as_homogeneous(self) -> Array:
-        """(4, 4) ndarray, as returned by ``np.asarray``: [R p; 0 1], or its derivative."""
+        """(4, 4) ndarray, as returned by ``np.asarray``.
+
+        The last row is 0 0 0 1, of derivatives zeros; iDynTree's documentation shows a 1 there.
+        """
         H = np.zeros((4, 4))
         H[:3, :3], H[:3, 3], H[3, 3] = self.rotation, self.translation, self._corner
         return H

@@ -86,3 +86,12 @@ def test_arguments_of_methods_that_are_of_another_type(wrong):
     if not isinstance(wrong, list) or wrong:        # of none, it is a ValueError
         with pytest.raises(TypeError, match="^recordings: expected a sequence"):
             dyn_ros.Samples.concatenate(wrong)
+
+
+@pytest.mark.parametrize("wrong", ["x", None, np.zeros(2)], ids=repr)
+def test_flags_that_are_neither_true_nor_false(wrong):
+    model = peer.pair("double_pendulum").model
+    q, *others = np.zeros(model.nq), *np.zeros((5, model.nv))
+    with pytest.raises(TypeError, match="^direct: expected True or False, got "):
+        dyn_ros.momentum_observer_step(model, dyn_ros.Data(model), q, *others[:2], 0.001, 10.0,
+                                       *others[2:], direct=wrong)

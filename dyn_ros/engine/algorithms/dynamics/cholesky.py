@@ -258,7 +258,7 @@ def cholesky_M_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
 def cholesky_U_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
                      threads: int = 1) -> Array:
-    """U b, with M = U D U' as in ``cholesky``.
+    """U b, with M = U D U' as in ``cholesky``; O(n d^2), as M is factored first.
 
     Examples
     --------
@@ -271,7 +271,7 @@ def cholesky_U_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
 def cholesky_Ut_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
                       threads: int = 1) -> Array:
-    """U' b, with M = U D U' as in ``cholesky``.
+    """U' b, with M = U D U' as in ``cholesky``; O(n d^2), as M is factored first.
 
     Examples
     --------
@@ -284,7 +284,7 @@ def cholesky_Ut_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
 def cholesky_U_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
                      threads: int = 1) -> Array:
-    """U^-1 b, with M = U D U' as in ``cholesky``.
+    """U^-1 b, with M = U D U' as in ``cholesky``; O(n d^2), as M is factored first.
 
     Examples
     --------
@@ -297,7 +297,7 @@ def cholesky_U_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
 def cholesky_Ut_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
                       threads: int = 1) -> Array:
-    """U'^-1 b, with M = U D U' as in ``cholesky``.
+    """U'^-1 b, with M = U D U' as in ``cholesky``; O(n d^2), as M is factored first.
 
     Examples
     --------
