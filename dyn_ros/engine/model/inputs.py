@@ -91,9 +91,8 @@ def finite_array(name, value, shape):
 
 def one_each(name, value, count):
     """Convert a number, or ``count`` numbers, to a finite array (count,), or raise a ValueError."""
-    if isinstance(value, (list, tuple)) or np.ndim(value):
-        return finite_array(name, value, (count,))
-    return np.full(count, finite_array(name, value, ()))
+    is_one = not isinstance(value, (list, tuple)) and np.ndim(value) == 0
+    return finite_array(name, np.full(count, value) if is_one else value, (count,))
 
 
 def positive_each(name, value, count):
