@@ -65,6 +65,8 @@ def require_model(model):
 
 def flag(name, value):
     """Whether something is true, or a TypeError: an array of several numbers is neither."""
+    if value is True or value is False:             # at once
+        return value
     try:
         if value is not None and not isinstance(value, str):
             return bool(value)

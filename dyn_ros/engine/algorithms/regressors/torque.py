@@ -168,11 +168,11 @@ def joint_torque_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     ((7, 70), True)
     """
     bodies: Array = _joint_torque(model, data, threads, q, v, a)
-    rates, accelerations = np.asarray(v, float), np.asarray(a, float)
     parts = [bodies]
     if flag("armature", armature):
-        parts.append(_diagonal(accelerations, bodies))
+        parts.append(_diagonal(np.asarray(a, float), bodies))
     if flag("friction", friction):
+        rates = np.asarray(v, float)
         parts += [_diagonal(rates, bodies), _diagonal(np.sign(rates), bodies),
                   _diagonal(np.ones(model.nv), bodies)]
     return np.concatenate(parts, axis=-1) if len(parts) > 1 else bodies
