@@ -94,7 +94,7 @@ def fit(first: Solution, total: Sums) -> Fit:
 
 def identification(first: Solution, total: Sums, fitted: Fit, warnings: Sequence[str],
                    seconds: float) -> Identification:
-    """The result of all parts; ``warnings`` in addition to those of the first estimate."""
+    """The result of all parts; ``warnings`` are added to the warnings of the first estimate."""
     problem, joints, blocks = first.problem, first.joints, int(total.scatter[-1, -1])
     if total.squares[1, 0].any():
         joints = joint_results(problem.unknowns.model, total.squares,

@@ -102,7 +102,7 @@ class _Reader:
         return messages
 
     def _check_times(self, span: Span, messages: Messages) -> None:
-        """Report messages outside of the times that a file states: plans rely on these."""
+        """Report messages outside the times that a file states: plans rely on these."""
         inside = len(between(messages, span.start, span.stop + 1))
         if inside < len(messages):
             self.decoder.report("messages outside of the times that the file states for their "

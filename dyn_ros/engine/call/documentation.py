@@ -187,8 +187,7 @@ def _also_computes(algorithm: Algorithm) -> str:
 def complete(function: Callable[..., Any]) -> None:
     """Add to the docstring of an algorithm what it declares, and what all algorithms share.
 
-    Its own entries replace those of the same arguments and errors; its own section "Returns"
-    replaces that of the declared results.
+    Entries that it has itself are kept; so is a section "Returns" that it has itself.
     """
     if not function.__doc__:            # python -OO
         return

@@ -39,7 +39,7 @@ def _rotation(value):
 
 
 class Homogeneous(Value):
-    """A 4 x 4 matrix with a constant last row: that of a placement, or its derivative."""
+    """A 4 x 4 matrix with a constant last row: a placement, or its derivative."""
 
     __slots__ = ()
     _shown = ("rotation", "translation")

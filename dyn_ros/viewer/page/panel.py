@@ -333,7 +333,7 @@ def limits(joint: Joint) -> tuple[float, float]:
 
 
 def round_inward(ends: tuple[float, float], unit: Unit) -> tuple[float, float]:
-    """Convert a range to a unit, rounded so that nothing outside of it can be chosen."""
+    """Convert a range to a unit, rounded so that nothing outside it can be chosen."""
     lower, upper = (unit.per_si * end for end in ends)
     digits = unit.decimals
     while True:

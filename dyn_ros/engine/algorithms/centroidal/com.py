@@ -290,7 +290,7 @@ def subtree_com_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | in
     """Jacobian of the center of mass of one joint's subtree: subtree_vcom[joint] = J v.
 
     A joint in the subtree moves part of its mass; an ancestor moves the center of mass as a point
-    fixed to the subtree. That of a massless subtree is defined as its joint's origin. O(n).
+    fixed to the subtree. A massless subtree has its center at its joint's origin. O(n).
 
     Examples
     --------

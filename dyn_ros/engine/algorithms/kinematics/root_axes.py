@@ -191,5 +191,5 @@ def position(r, i):
 
 @kernel
 def from_root(r, i):
-    """Position of the origin of joint i relative to that of the root."""
+    """Position of the origin of joint i relative to the root's origin."""
     return al.add(al.load3(r.work, ly.offset(r, ORIGIN)), position(r, i))
