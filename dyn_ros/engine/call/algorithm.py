@@ -42,22 +42,21 @@ def _declarations(function, _):
 
 
 class Program:
-    """A kernel with the fields that it refers to, and its compiled calls."""
+    """A kernel with the fields that it refers to, and its entries for one state and for lanes."""
 
-    def __init__(self, name, kernel, inputs, results, optional, options):
+    def __init__(self, name, kernel, inputs):
         self.kernel = kernel
-        reached = dict(walk(_references, kernel, *native.ALWAYS))
-        self.fields = set(inputs).union(*(fields for fields, _ in reached.values()))
-        self.options = set().union(*(options for _, options in reached.values()))
-        self.can_fail = getattr(fail, "py_func", fail) in reached
-        if native.READS_OBJECTS:
-            one = native.for_objects(kernel, inputs, optional, options)
-            self.one = Entry(f"{name}-one", one, native.OBJECTS_SIGNATURE, nogil=False)
-        else:
-            self.one = Entry(f"{name}-one", native.for_workspace(kernel),
-                             native.WORKSPACE_SIGNATURE, nogil=False)
-        self.batch = Entry(f"{name}-batch", native.for_batch(kernel, inputs, options),
-                           native.batch_signature(inputs, results), nogil=True)
+        self.fields, self.options, self.can_fail = referred(kernel, inputs)
+        self.one = Entry(f"{name}-one", native.for_one(kernel), "qqqq")
+        self.lanes = Entry(f"{name}-lanes", native.for_lanes(kernel), "qqqq", nogil=False)
+
+
+def referred(kernel, inputs):
+    """The fields and options that a kernel refers to, and whether it may fail."""
+    reached = dict(walk(_references, kernel, *native.ALWAYS))
+    fields = set(inputs).union(*(fields for fields, _ in reached.values()))
+    options = set().union(*(options for _, options in reached.values()))
+    return fields, options, getattr(fail, "py_func", fail) in reached
 
 
 class Algorithm:
@@ -86,11 +85,10 @@ class Algorithm:
         self.options = _declared(name, "options", options, Option)
         self._check_names()
         self._arguments = [(f.name.lstrip("_"), f.shape, f in optional) for f in inputs]
-        declared = self.inputs, self.results, self.optional, self.options
-        plain = Program(name, kernel, *declared)
+        plain = Program(name, kernel, self.inputs)
         self._programs = {False: plain, True: plain}
         if coupled:
-            self._programs[True] = Program(f"{name}-coupled", coupled, *declared)
+            self._programs[True] = Program(f"{name}-coupled", coupled, self.inputs)
         for program in self.programs:
             self._check_declaration(program)
         ALGORITHMS[name] = self
@@ -128,13 +126,13 @@ class Algorithm:
         return self._programs[model._is_coupled]
 
     def entries(self, batch, coupled):
-        """The calls for one state; with ``batch`` also those for batches, with ``coupled`` also
+        """The entries for one state; with ``batch`` also those for batches, with ``coupled`` also
         those for models with mimic joints.
         """
         programs = self.programs if coupled else [self._programs[False]]
         calls = [entry for program in programs
-                 for entry in ((program.one, program.batch) if batch else (program.one,))]
-        return [*calls, *self._others]
+                 for entry in ((program.one, program.lanes) if batch else (program.one,))]
+        return [*calls, *((native.GATHER, native.SCATTER) if batch else ()), *self._others]
 
     def caller(self, results=None, make=None):
         """The function that the public function calls: ``(model, data, threads, *inputs)``.

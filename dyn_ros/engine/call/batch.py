@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernel import layout
+from ..kernel import extension, layout
+from ..kernel.compiler import JIT
 from ..kernel.fields import EMPTY, Axis, Field, axis_lengths, public_view
 from ..kernel.lanes import LANES
 from ..kernel.types import Array
@@ -18,23 +19,67 @@ from .data import Data
 from .workspace import Workspace
 
 _NOTHING = np.zeros((0, 0))         # the batch of an omitted input
+_extension: Any = extension.native() if JIT else None
 _MOST_SUMMED = 1 << 13              # states; a multiple of LANES
-_NO_TILES: NDArray[np.int64] = np.zeros(0, np.int64)
+_PAST_CACHES = 1 << 20      # numbers: larger results do not stay in the caches until they are read
 
 
 class BatchSpace:
-    """One thread's memory for the batches of an algorithm, whose kernel refers to ``fields``."""
+    """One thread's memory for the batches of an algorithm."""
 
-    def __init__(self, model: Model, fields: set[Field]) -> None:
-        self._workspace = Workspace(model, fields | {EMPTY}, lanes=True)
-        self._tiles: dict[tuple[Field, int], NDArray[np.int64]] = {}
+    def __init__(self, model: Model, algorithm: Any) -> None:
+        program = algorithm.program(model)
+        self._workspace = Workspace(model, program.fields | {EMPTY}, lanes=True)
+        self._tiles: dict[tuple[Field, int], tuple[NDArray[np.int64], int]] = {}
         self.totals: dict[Field, Array] = {}
-        self.addresses = tuple(array.ctypes.data for array in (
-            model._ints, self._workspace.table, model._floats, self._workspace.work))
+        self._options, self._table = (native.packing(algorithm.options),
+                                      memoryview(self._workspace.table))
+        self._varying = [(n, f) for n, f in enumerate(algorithm.inputs)
+                         if f in algorithm.optional or f.is_open]
+        self._open_results = [(n, f) for n, f in enumerate(algorithm.results) if f.is_open]
+        for f in algorithm.inputs:
+            self._table[layout.HAS_INPUT + f] = True
+        addresses = native.addresses(model, self._workspace)
+        offset, work = self._workspace.offset, addresses[3]
+        # The arguments of native.GATHER and native.SCATTER, for each array
+        self._gather = np.array([
+            (0, 0, 0, 0, work, offset(f), *(native.quaternions(model) if f.shape == ("nq",)
+                                            else (0, 0))) for f in algorithm.inputs], np.int64)
+        self._scatter = np.array([
+            (0, 0, 0, 0, work, self._address_of_tiles(f, row_length(model, f, 0)), 0,
+             offset(EMPTY)) for f in algorithm.results], np.int64)
+        self._arguments = (program.lanes.address, native.GATHER.address, native.SCATTER.address,
+                           *addresses, LANES, self._gather, len(self._gather), self._scatter,
+                           len(self._scatter))
+        self._past_caches = False
 
-    def add_up(self, call: Callable[[int, int], int], start: int, stop: int,
-               sums: Sequence[Field]) -> int:
-        """Call with parts of a thread's states; set ``totals`` to the sums of all of them.
+    def pass_arguments(self, selector: int, inputs: Sequence[Array],
+                       outputs: Sequence[Array]) -> None:
+        """Set what ``run`` reads and writes, as rows, and its options.
+
+        Rows without columns are omitted inputs and sums. They must outlive ``run``.
+        """
+        table = self._table
+        _extension.set_rows(self._gather, inputs)
+        total = _extension.set_rows(self._scatter, outputs)
+        self._past_caches = total >= _PAST_CACHES
+        for option, shift, mask in self._options:
+            table[layout.OPTION + option] = selector >> shift & mask
+        table[layout.NCONSTRAINTS] = 0
+        for n, f in self._varying:
+            columns = inputs[n].shape[1]
+            table[layout.HAS_INPUT + f] = columns > 0
+            if f.is_open and columns:
+                table[layout.NCONSTRAINTS] = columns // native.heads(f)
+        for n, f in self._open_results:
+            self._scatter[n, 5] = self._address_of_tiles(f, outputs[n].shape[1])
+
+    def run(self, start: int, stop: int) -> int:
+        """Run on a range of rows; return the status."""
+        return _extension.run_batch(*self._arguments, start, stop, self._past_caches)
+
+    def add_up(self, start: int, stop: int, sums: Sequence[Field]) -> int:
+        """Run on parts of a thread's states; set ``totals`` to the sums of all of them.
 
         Rounding errors grow with the number of states in a part, which is therefore limited.
         Returns the status.
@@ -44,7 +89,7 @@ class BatchSpace:
         for first, last in self._parts(start, stop):
             for known in sums:
                 self._sum(known)[...] = 0.0
-            outcome = call(first, last)
+            outcome = self.run(first, last)
             if outcome == native.REJECTED:
                 return outcome
             status = status or outcome
@@ -65,27 +110,32 @@ class BatchSpace:
         if middle < stop:
             yield middle, stop
 
-    def tile_offsets(self, known: Field, columns: int) -> NDArray[np.int64]:
+    def _address_of_tiles(self, known: Field, columns: int) -> int:
+        """Address of the offsets of the tiles; a sum has none, as it is not copied to rows."""
+        if columns == 0:
+            return 0
+        if (known, columns) not in self._tiles:
+            tiles = self._tile_offsets(known, columns)
+            self._tiles[known, columns] = tiles, _extension.address(tiles)
+        return self._tiles[known, columns][1]
+
+    def _tile_offsets(self, known: Field, columns: int) -> NDArray[np.int64]:
         """Offsets of the tiles of ``LANES`` numbers that make up the rows of a result.
 
         The last tile ends with its row. Tiles that are empty because of the tree refer to a block
-        of zeros, which stays in the caches. A sum has none: it is not copied to rows.
+        of zeros, which stays in the caches.
         """
-        if known.summed:
-            return _NO_TILES
-        if (known, columns) not in self._tiles:
-            first = np.minimum(np.arange(0, columns, LANES), max(columns - LANES, 0))
-            tiles = self._workspace.offset(known) + first
-            if known.shape[:1] == ("rows",):        # without the universe
-                tiles += math.prod(known.shape[1:])
-            if known.sparse:
-                full = np.zeros(columns + LANES, bool)
-                tree = _nonzeros(self._workspace.model, known.shape)
-                full[:tree.size] = tree.ravel()
-                empty = ~full[first[:, None] + np.arange(LANES)].any(axis=1)
-                tiles[empty] = self._workspace.offset(EMPTY)
-            self._tiles[known, columns] = tiles
-        return self._tiles[known, columns]
+        first = np.minimum(np.arange(0, columns, LANES), max(columns - LANES, 0))
+        tiles = self._workspace.offset(known) + first
+        if known.shape[:1] == ("rows",):            # without the universe
+            tiles += math.prod(known.shape[1:])
+        if known.sparse:
+            full = np.zeros(columns + LANES, bool)
+            tree = _nonzeros(self._workspace.model, known.shape)
+            full[:tree.size] = tree.ravel()
+            empty = ~full[first[:, None] + np.arange(LANES)].any(axis=1)
+            tiles[empty] = self._workspace.offset(EMPTY)
+        return tiles
 
 
 def _nonzeros(model: Model, shape: tuple[Axis, ...]) -> NDArray[np.bool_]:
@@ -119,21 +169,27 @@ def as_rows(batch: Array | None) -> Array:
     return batch if batch.ndim == 2 else batch.reshape(len(batch), math.prod(batch.shape[1:]))
 
 
+def _row_shape(model: Model, known: Field, constraints: int) -> tuple[int, ...]:
+    shape = axis_lengths(model, known.shape, constraints)
+    return (shape[0] - 1, *shape[1:]) if known.shape[:1] == ("rows",) else shape
+
+
+def row_length(model: Model, known: Field, constraints: int) -> int:
+    """Numbers in a result's row: long ones are padded to whole cache lines; 0 for a sum."""
+    count = 0 if known.summed else math.prod(_row_shape(model, known, constraints))
+    return -(-count // LANES) * LANES if count >= LANES * LANES else count
+
+
 def new_result(data: Data, known: Field, size: int, constraints: int) -> tuple[Array, Array]:
     """Allocate the results of a batch, one row per state, and the view to return.
 
-    Long rows are padded to whole cache lines. For a sum they are empty, and the view is a new
-    array of one sum.
+    For a sum they are empty, and the view is a new array of one sum.
     """
     if known.summed:
         return np.empty((size, 0)), np.zeros(axis_lengths(data.model, known.shape))
-    shape = axis_lengths(data.model, known.shape, constraints)
-    if known.shape[:1] == ("rows",):
-        shape = (shape[0] - 1, *shape[1:])
-    count = math.prod(shape)
-    padded = -(-count // LANES) * LANES if count >= LANES * LANES else count
-    rows = data._buffer_pool.array((size, padded))
-    results = rows[:, :count].reshape(size, *shape)
+    shape = _row_shape(data.model, known, constraints)
+    rows = data._buffer_pool.array((size, row_length(data.model, known, constraints)))
+    results = rows[:, :math.prod(shape)].reshape(size, *shape)
     return rows, results.swapaxes(-1, -2) if known.transposed else results
 
 

@@ -3,7 +3,6 @@
 """The call of an algorithm: from the caller's arguments to compiled code and to its results."""
 from __future__ import annotations
 
-import functools
 import itertools
 import threading
 import weakref
@@ -11,8 +10,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..kernel import extension
 from ..kernel.compiler import JIT
 from ..kernel.fields import Field, public_view
 from ..kernel.joints import compute_sines
@@ -31,11 +30,10 @@ class _Ready(NamedTuple):
 
     program: Any                        # of the algorithm, for this model
     workspace: Workspace
-    links: NDArray[np.int64]
-    address: int                        # of the links
     published: dict[Field, Array]
     results: Any                        # what is returned
     finish: Callable[[], Any] | None    # a function that returns it, if it differs between calls
+    prepared: Any                       # for the extension
 
 
 class Caller:
@@ -50,32 +48,17 @@ class Caller:
                            if f.is_public]
 
     def functions(self):
-        """The call without options, and the one with options, packed into an integer.
-
-        Both hold the memory that compiled code uses: another call may take it from ``data``.
-        """
-        checked, number = self._call_checked, self._number
-        not_ready = AttributeError, IndexError, TypeError   # not a Data; not prepared yet
+        """The call without options, and the one with options, packed into an integer."""
+        checked = self._call_checked
+        if JIT:
+            new = extension.native().Call
+            return new(self._number, checked, False), new(self._number, checked, True)
 
         def call(model, data, threads, *inputs):
-            try:
-                one, address, results, finish, _memory = data._prepared[number]
-                status = one(address, model, 0, inputs)
-            except not_ready:
-                return checked(model, data, threads, 0, inputs)
-            if status != 0:
-                return checked(model, data, threads, 0, inputs)
-            return results if finish is None else finish()
+            return checked(model, data, threads, 0, inputs)
 
         def call_with_options(model, data, threads, selector, *inputs):
-            try:
-                one, address, results, finish, _memory = data._prepared[number]
-                status = one(address, model, selector, inputs)
-            except not_ready:
-                return checked(model, data, threads, selector, inputs)
-            if status != 0:
-                return checked(model, data, threads, selector, inputs)
-            return results if finish is None else finish()
+            return checked(model, data, threads, selector, inputs)
 
         return call, call_with_options
 
@@ -97,36 +80,37 @@ class Caller:
     def _run_one(self, data, selector, values, constraints):
         """Run on validated arrays."""
         ready = data._ready.get(self) or self._prepare(data)
-        status = self._execute(data, ready, selector, values, constraints)
-        if status == native.REJECTED:                # something has changed since they were checked
-            self._algorithm.require_valid(data.model, values)
-            raise RuntimeError(f"{self._algorithm.name}: data was released during the call; "
-                               "release it afterwards")
-        if native.READS_OBJECTS:
-            prepared = data._prepared
-            prepared += [None] * (self._number + 1 - len(prepared))
-            prepared[self._number] = (ready.program.one.call, ready.address, ready.results,
-                                      ready.finish, ready)
-        if not JIT:
+        if JIT:
+            status = self._run_compiled(data, ready, selector, values)
+        else:
+            status = self._interpret(data.model, ready, selector, values, constraints)
             for f, array in ready.published.items():
                 array[...] = ready.workspace[f]
         if status:
             self._algorithm.raise_if_singular(data.model, values)
         return ready.results if ready.finish is None else ready.finish()
 
-    def _execute(self, data, ready, selector, values, constraints):
-        """Run the kernel; return its status."""
-        model, program, workspace = data.model, ready.program, ready.workspace
-        program.one.load(self._algorithm.announce)
-        if native.READS_OBJECTS:
-            return program.one.call(ready.address, model, selector, tuple(values))
+    def _run_compiled(self, data, ready, selector, values):
+        """Run the machine code, which the next call finds; return the status."""
+        algorithm = self._algorithm
+        status = ready.prepared.run(data, data.model, selector, tuple(values))
+        if status == native.REJECTED:                # something has changed since they were checked
+            algorithm.require_valid(data.model, values)
+            raise RuntimeError(f"{algorithm.name}: data was released during the call; "
+                               "release it afterwards")
+        prepared = data._prepared
+        prepared += [None] * (self._number + 1 - len(prepared))
+        prepared[self._number] = ready.prepared
+        return status
+
+    def _interpret(self, model, ready, selector, values, constraints):
+        """Run the kernel in Python; return the status."""
+        workspace = ready.workspace
         self._copy_inputs(workspace, selector, values, constraints)
-        if JIT:
-            return program.one.call(ready.address)
         r = KernelArgs(model._ints, workspace.table, model._floats, workspace.work)
         with np.errstate(all="ignore"):             # compiled code does not warn either
             compute_sines(r)
-            program.kernel(r)
+            ready.program.kernel(r)
         return int(workspace.table[STATUS])
 
     def _prepare(self, data):
@@ -139,10 +123,12 @@ class Caller:
         workspace = Workspace(data.model, program.fields, published=published if JIT else None)
         views = tuple(getattr(data, f.name) if f.is_public and not f.is_open
                       else public_view(data.model, f, workspace[f]) for f in self._results)
-        links = native.links(data, workspace)
-        ready = data._ready[self] = _Ready(
-            program, workspace, links, links.ctypes.data, published, _one_or_all(views),
-            self._finisher(data, views, workspace))
+        results, finish = _one_or_all(views), self._finisher(data, views, workspace)
+        prepared = None
+        if JIT:
+            program.one.load(self._algorithm.announce)
+            prepared = native.prepared(self._algorithm, data, workspace, results, finish)
+        ready = data._ready[self] = _Ready(program, workspace, published, results, finish, prepared)
         return ready
 
     def _finisher(self, data, views, workspace):
@@ -191,7 +177,7 @@ class Caller:
         """Copy the inputs as the compiled call does with the caller's objects."""
         table = workspace.table
         table[STATUS], table[NCONSTRAINTS] = 0, constraints
-        for entry, shift, mask in zip(*native.packing(self._algorithm.options)):
+        for entry, shift, mask in native.packing(self._algorithm.options):
             table[OPTION + entry] = selector >> shift & mask
         for f, value in zip(self._algorithm.inputs, values):
             table[HAS_INPUT + f] = value is not None
@@ -205,22 +191,21 @@ class Caller:
         """Run on validated arrays with leading axes; return new arrays."""
         algorithm, model = self._algorithm, data.model
         program = algorithm.program(model)
-        program.batch.load(algorithm.announce)
+        program.lanes.load(algorithm.announce)
+        native.GATHER.load()
+        native.SCATTER.load()
         outputs, arrays = zip(*[batch.new_result(data, f, size, constraints)
                                for f in algorithm.results])
         inputs = tuple(batch.as_rows(value) for value in values)
         sums = [f for f in algorithm.results if f.summed]
         spaces = data._batch_spaces.setdefault(algorithm, [])
         while len(spaces) < threads and len(spaces) * LANES < size:
-            spaces.append(batch.BatchSpace(model, program.fields))
+            spaces.append(batch.BatchSpace(model, algorithm))
 
         def run(thread, start, stop):
             space = spaces[thread]
-            tiles = tuple(space.tile_offsets(f, rows.shape[1])
-                          for f, rows in zip(algorithm.results, outputs))
-            call = functools.partial(program.batch.call, *space.addresses, selector, inputs,
-                                     tiles, outputs)
-            return space.add_up(call, start, stop, sums) if sums else call(start, stop)
+            space.pass_arguments(selector, inputs, outputs)
+            return space.add_up(start, stop, sums) if sums else space.run(start, stop)
 
         try:
             states = batch.in_parts(data, size, threads, run)
@@ -245,7 +230,7 @@ class Caller:
         ready = data._ready.get(self) or self._prepare(data)
         for n in range(size):
             state = [None if x is None else x[n] for x in values]
-            if self._execute(data, ready, selector, state, constraints):
+            if self._interpret(model, ready, selector, state, constraints):
                 self._algorithm.raise_if_singular(model, state)
             for output, f in zip(arrays, self._algorithm.results):
                 value = public_view(model, f, ready.workspace[f], constraints)

@@ -9,9 +9,8 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ..kernel.compiler import JIT
+from ..kernel.extension import native
 from ..kernel.fields import FIELDS, Field, public_view
 from ..kernel.types import Array
 from ..model.model import Model
@@ -31,6 +30,16 @@ def _renew_lock() -> None:
 
 
 os.register_at_fork(after_in_child=_renew_lock)
+
+
+if JIT:
+    _Base = native().DataBase
+else:
+    class _Base:
+        """What the compiled call reads from a Data."""
+
+        def __init__(self) -> None:
+            self._owner, self._prepared = _FREE, []
 
 
 class _Unallocated:
@@ -54,7 +63,7 @@ def _declare_attributes() -> None:
             setattr(Data, known.name, _Unallocated(known))
 
 
-class Data:
+class Data(_Base):
     """The results of one model, written by the algorithms.
 
     A result is an array owned by ``Data``, which the next call overwrites: copy it to keep it. An
@@ -86,11 +95,11 @@ class Data:
     _constants: Array                   # of the model, which compiled code reads by address
     _arrays: dict[Field, Array]         # public fields
     _ready: dict[Any, Any]              # caller -> memory of its calls for one state
-    _prepared: list[tuple | None]       # by number of the caller: arguments of its compiled call
+    _prepared: list[Any]                # what the extension calls, by number of the caller, or None
     _batch_spaces: dict[Any, list]      # algorithm -> memory of each thread
     _tables: dict[tuple, Any]           # of constraints, see constraints.py
     _newest_table: tuple[tuple, Any]    # of contacts: its key, found without hashing, and itself
-    _owner: NDArray[np.int64]           # the identifier of a thread
+    _owner: int                         # the identifier of a thread
     _busy_thread: int                   # the one that computes, or last computed, a batch
     _threads: WorkerThreads
     _buffer_pool: BufferPool
@@ -119,11 +128,11 @@ class Data:
                             f"{model!r:.80}; create one with dyn_ros.Model.from_urdf_file(path)")
         if "model" in self.__dict__:
             raise TypeError(f"{self!r:.80} is already initialized; create another Data")
+        super().__init__()
         _declare_attributes()
         self.__dict__.update(
-            model=model, _constants=model._floats, _arrays={}, _ready={}, _prepared=[],
-            _batch_spaces={}, _tables={}, _newest_table=((), None), _owner=np.zeros(1, np.int64),
-            _busy_thread=0, _threads=WorkerThreads(), _buffer_pool=BufferPool())
+            model=model, _constants=model._floats, _arrays={}, _ready={}, _batch_spaces={},
+            _tables={}, _newest_table=((), None), _busy_thread=0, _threads=WorkerThreads(), _buffer_pool=BufferPool())
 
     def _array(self, known: Field) -> Array:
         """The array of a public field, including the universe."""
@@ -155,7 +164,7 @@ class Data:
     def _claim(self, new_owner: int) -> None:
         """Become the owner, or set ``new_owner``; RuntimeError if another thread owns it."""
         with _changing_owner:
-            owner = int(self._owner[0])
+            owner = self._owner
             if owner == BUSY and not self._is_busy():
                 owner = self._busy_thread           # Ctrl-C before ownership was returned
             if owner == BUSY:
@@ -170,7 +179,7 @@ class Data:
                     "each thread, or call data.release() in the owning thread")
             if new_owner == BUSY:
                 self._busy_thread = threading.get_ident()
-            self._owner[0] = new_owner
+            object.__setattr__(self, "_owner", new_owner)
 
     def _run_busy(self, work: Callable[[], Any]) -> Any:
         """Return ``work()``; in the meantime, calls from all threads are rejected."""
@@ -178,7 +187,7 @@ class Data:
         try:
             return self._work(work)
         finally:
-            self._owner[0] = threading.get_ident()
+            object.__setattr__(self, "_owner", threading.get_ident())
 
     def _work(self, work: Callable[[], Any]) -> Any:
         return work()

@@ -144,6 +144,21 @@ def _checksum(name: str, content: bytes) -> bytes:
     return hashlib.sha256(name.encode() + b"\0" + content).digest()
 
 
+def _is_own_file(about: os.stat_result) -> bool:
+    """Whether it is a regular file that only this user can write."""
+    return (stat.S_ISREG(about.st_mode) and about.st_uid == os.getuid()
+            and not about.st_mode & _OTHERS_WRITE)
+
+
+def is_private(path: Path) -> bool:
+    """Whether a file in the cache exists, and no other user can have written it."""
+    try:
+        _require_private(path.parent)
+        return _is_own_file(os.lstat(path))
+    except (OSError, _NotPrivate):
+        return False
+
+
 def read(name: str) -> bytes | None:
     """The content of an entry; None if it is missing, damaged, or others could have written it."""
     try:
@@ -151,9 +166,7 @@ def read(name: str) -> bytes | None:
         _require_private(path.parent)
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
-            about = os.fstat(descriptor)
-            if (not stat.S_ISREG(about.st_mode) or about.st_uid != os.getuid()
-                    or about.st_mode & _OTHERS_WRITE):
+            if not _is_own_file(os.fstat(descriptor)):
                 return None
             whole = file.read()
     except (OSError, _NotPrivate):

@@ -20,6 +20,7 @@ import numba
 import numba.extending
 
 from . import cache, reach
+from .extension import native
 
 JIT = not numba.config.DISABLE_JIT
 # NaN and infinity must propagate to results. With "reassoc", LLVM would turn sums of sums into one
@@ -109,6 +110,20 @@ def overload(function: Callable) -> Callable:
     return register
 
 
+def _plain(function: Callable, letters: str) -> tuple[Callable, Any]:
+    """A function of addresses and its signature: four addresses, or that of packed arguments."""
+    from numba import int64
+    if letters == "qqqq":
+        return function, int64(int64, int64, int64, int64)
+    from . import lanes
+    loads = ", ".join(f"load({'floats' if letter == 'd' else 'integers'}_at(address), {n})"
+                      for n, letter in enumerate(letters))
+    names = dict(__name__=__name__, load=lanes.load, floats_at=lanes.floats_at, integers_at=lanes.integers_at,
+                 function=kernel(function))
+    exec(f"def packed(address): return function({loads})", names)
+    return names["packed"], int64(int64)
+
+
 ENTRIES: dict[str, "Entry"] = {}
 """All entries, by name."""
 
@@ -120,7 +135,10 @@ class Entry:
     the interpreter lock is released while it runs.
     """
 
-    def __init__(self, name: str, function: Callable, signature: Any, nogil: bool) -> None:
+    def __init__(self, name: str, function: Callable, signature: Any, nogil: bool = True) -> None:
+        self.letters, self.address = signature, 0
+        if isinstance(signature, str):
+            function, signature = _plain(function, signature)
         self.name, self.function, self._signature = name, function, signature
         self._options = dict(_OPTIONS, nogil=nogil)
         self._owner: Any = None                     # of the machine code
@@ -136,13 +154,23 @@ class Entry:
                 return False
             name = self.file_name()
             if name and self._load_cached(name):
+                self._use_address()
                 return False
             if before_compiling:
                 before_compiling()
             self._compile()
             if name:
                 self._store(name)
+            self._use_address()
             return True
+
+    def _use_address(self) -> None:
+        if isinstance(self.letters, str):
+            owner = self._owner
+            result = owner if hasattr(owner, "library") else next(iter(owner.overloads.values()))
+            self.address = result.library.get_pointer_to_function(
+                result.fndesc.llvm_cfunc_wrapper_name)
+            self.call = native().Function(self.address, self.letters, owner)
 
     def is_cached(self) -> bool:
         """Whether the cache contains it."""

@@ -263,22 +263,13 @@ def _transposed(builder, block):
     return block
 
 
-def _array_rows(context, builder, array_type, array, i, j):
-    """Pointers to column j of ``LANES`` rows of an array, starting at row i."""
-    array = context.make_array(array_type)(context, builder, array)
-    for lane in range(LANES):
-        row = builder.add(i, context.get_constant(types.intp, lane))
-        item = cgutils.get_item_pointer(context, builder, array_type, array, [row, j])
-        yield builder.bitcast(item, _VECTOR.as_pointer())
-
-
 def _lane_rows(context, builder, pointer, i):
     for lane in range(LANES):
         yield builder.gep(pointer, [builder.add(i, context.get_constant(types.intp, lane))])
 
 
 def _spaced_rows(context, builder, pointer, i, stride):
-    """Pointers to every ``stride``-th row; any workspace can be passed in code that never runs."""
+    """Pointers to numbers i, i + stride, ...; of lanes, to every ``stride``-th row."""
     for lane in range(LANES):
         distance = builder.mul(stride, context.get_constant(types.intp, lane))
         row = builder.gep(pointer, [builder.add(i, distance)])
@@ -303,40 +294,40 @@ def _move(builder, sources, targets, past_caches=False):
 
 
 @intrinsic
-def gather_tile(typing, array, i, j, work, k):
-    """Copy array[i : i + LANES, j : j + LANES] to rows k ... of a workspace of lanes."""
+def gather_tile(typing, floats, i, stride, work, k):
+    """Copy ``LANES`` floats from i, i + stride, ... to rows k ... of a workspace of lanes."""
     def codegen(context, builder, sig, args):
-        _move(builder, _array_rows(context, builder, sig.args[0], *args[:3]),
+        _move(builder, _spaced_rows(context, builder, *args[:3]),
               _lane_rows(context, builder, *args[3:]))
         return context.get_dummy_value()
-    return types.none(array, types.intp, types.intp, work, types.intp), codegen
+    return types.none(floats, types.intp, types.intp, work, types.intp), codegen
 
 
 def _scatter_tile(past_caches):
     @intrinsic
-    def scatter(typing, work, k, array, i, j):
+    def scatter(typing, work, k, floats, i, stride):
         def codegen(context, builder, sig, args):
             _move(builder, _lane_rows(context, builder, *args[:2]),
-                  _array_rows(context, builder, sig.args[2], *args[2:]), past_caches)
+                  _spaced_rows(context, builder, *args[2:]), past_caches)
             return context.get_dummy_value()
-        return types.none(work, types.intp, array, types.intp, types.intp), codegen
+        return types.none(work, types.intp, floats, types.intp, types.intp), codegen
     return scatter
 
 
 scatter_tile = _scatter_tile(False)
-"""Copy rows k ... of a workspace of lanes to array[i : i + LANES, j : j + LANES]."""
+"""Copy rows k ... of a workspace of lanes to ``LANES`` floats at i, i + stride, ..."""
 scatter_tile_past_caches = _scatter_tile(True)
 """The same with nontemporal stores, for results larger than the caches; whole cache lines only."""
 
 
 @intrinsic
-def clear_tile_past_caches(typing, array, i, j):
-    """Set array[i : i + LANES, j : j + LANES] to zero with nontemporal stores."""
+def clear_tile_past_caches(typing, floats, i, stride):
+    """Set ``LANES`` floats at i, i + stride, ... to zero with nontemporal stores."""
     def codegen(context, builder, sig, args):
         zeros = [ir.Constant(_VECTOR, [0.0] * LANES)] * LANES
-        _store_rows(builder, zeros, _array_rows(context, builder, sig.args[0], *args), True)
+        _store_rows(builder, zeros, _spaced_rows(context, builder, *args), True)
         return context.get_dummy_value()
-    return types.none(array, types.intp, types.intp), codegen
+    return types.none(floats, types.intp, types.intp), codegen
 
 
 @intrinsic
@@ -352,15 +343,6 @@ def transpose_tile(typing, work, i, k, stride):
               _spaced_rows(context, builder, pointer, target, distance))
         return context.get_dummy_value()
     return types.none(work, types.intp, types.intp, types.intp), codegen
-
-
-@intrinsic
-def finish_stores(typing):
-    """Order nontemporal stores before later ones."""
-    def codegen(context, builder, sig, args):
-        builder.fence("seq_cst")
-        return context.get_dummy_value()
-    return types.none(), codegen
 
 
 # Functions for kernels. In compiled code, arguments such as a are plain pointers, which are free to

@@ -325,7 +325,8 @@ def dump(dispatcher: CPUDispatcher) -> bytes | None:
     (result,) = dispatcher.overloads.values()
     if result.library.has_dynamic_globals:
         return None
-    names = result.fndesc.llvm_func_name, result.fndesc.llvm_cpython_wrapper_name
+    names = (result.fndesc.llvm_func_name, result.fndesc.llvm_cpython_wrapper_name,
+             result.fndesc.llvm_cfunc_wrapper_name)
     result.library._shared_module = llvm.parse_assembly("\n".join((
         f'target triple = "{llvm.get_process_triple()}"',
         *(f'define void @"{name}"() {{ ret void }}' for name in names))))

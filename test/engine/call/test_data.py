@@ -21,7 +21,6 @@ from dyn_ros.engine.algorithms.all_terms import Terms
 from dyn_ros.engine.call import batch, workspace
 from dyn_ros.engine.call import data as data_module
 from dyn_ros.engine.call.data import BUSY
-from dyn_ros.engine.call.native import READS_OBJECTS
 from dyn_ros.engine.kernel.compiler import JIT
 
 COUNT = 3000                          # states whose matrices M count as a large result
@@ -603,34 +602,6 @@ assert errors and all(type(error) is RuntimeError and "data: " in str(error) for
 def test_two_threads_that_share_a_data_get_errors_and_no_wrong_number():
     subprocess.run([sys.executable, "-c", TWO_THREADS], check=True, timeout=300,
                    cwd=Path(peer.__file__).parent)
-
-
-@pytest.mark.skipif(not READS_OBJECTS, reason="no compiled code reads the caller's objects")
-def test_a_call_survives_those_that_interrupt_it_right_before_its_compiled_part():
-    """Those of a signal handler, here more choices of terms than a Data keeps memory for."""
-    pair = peer.new_pair("double_pendulum")
-    model, data, (q, v, _, _) = pair.model, pair.data, pair.state(1)
-    expected = dyn_ros.all_terms(model, data, q, v, only=["M"]).copy()
-    others = [name for name in Terms._fields if name != "M"]
-    pairs = [(first, second) for first in others for second in others]
-    interrupted = []
-
-    def interrupt(frame, event, arg):
-        if event == "line" and "address" in frame.f_locals:
-            sys.settrace(before)
-            interrupted.append(frame)
-            for only in pairs:
-                dyn_ros.all_terms(model, data, q, v, only=only)
-            data.M[...] = np.nan
-        return interrupt
-
-    before = sys.gettrace()
-    sys.settrace(interrupt)
-    try:
-        found = dyn_ros.all_terms(model, data, q, v, only=["M"])
-    finally:
-        sys.settrace(before)
-    assert interrupted and np.array_equal(found, expected)
 
 
 class Calling:

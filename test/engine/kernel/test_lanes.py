@@ -135,13 +135,13 @@ def test_squares_are_transposed_both_ways():
     @numba.njit
     def there_and_back(source, address, target):
         work = lanes_at(address)
-        gather_tile(source, 2, 1, work, 3)
+        gather_tile(floats_at(source), 2 * 11 + 1, 11, work, 3)
         store_lane(work, 3, 4, 10.0 + load_lane(work, 3, 4))
-        scatter_tile(work, 3, target, 1, 2)
+        scatter_tile(work, 3, floats_at(target), 1 * 11 + 2, 11)
 
     source, work = RNG.normal(size=(12, 11)), np.zeros((12, LANES))
     target = np.zeros((12, 11))
-    there_and_back(source, work.ctypes.data, target)
+    there_and_back(source.ctypes.data, work.ctypes.data, target.ctypes.data)
     expected = source[2:10, 1:9].copy()
     expected[4, 0] += 10.0
     assert np.array_equal(work[3:11], expected.T)
