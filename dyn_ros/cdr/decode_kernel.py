@@ -6,7 +6,6 @@ A list of joint names is compared with those that are known, string by string, b
 between strings are undefined. The function returns for a list that is new; its caller adds it, and
 calls again. Every offset is checked: the bytes may contain anything.
 """
-from numba import types
 
 from ..engine.kernel.compiler import Entry, kernel
 from ..engine.kernel.lanes import integers_at
@@ -257,4 +256,4 @@ def decode(content, index, count, known, lists, list_count, latest, bad, rows, n
     return result
 
 
-DECODE = Entry("logs-decode", decode, types.int64(*[types.int64] * 12), nogil=True)
+DECODE = Entry("logs-decode", decode, "q" * 12)

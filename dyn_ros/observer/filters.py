@@ -265,7 +265,8 @@ class LowPass:
                              "reset before another signal")
         filtered = np.empty(x.shape)
         call = compiled(LOW_PASS)
-        call(x, -np.expm1(-self._bandwidth * dt), int(len(dt) > 1), value, filtered)
+        call(np.ascontiguousarray(x), *x.shape, -np.expm1(-self._bandwidth * dt), int(len(dt) > 1), value,
+             filtered)
         return filtered
 
 
@@ -319,6 +320,6 @@ class DisturbanceFilter:
     def _filter(self, momentum: Array, known: Array, M: Array, dt: Array, dt_stride: int,
                 external: Array) -> None:
         call = compiled(disturbance_filter.FILTER)
-        call(momentum, known, M, dt, dt_stride, self._settings, self._memory, self._covariance,
-             self._scratch, external, self._model.nv, len(M), int(not self._is_started))
+        call(momentum, known, M.__array_interface__["data"][0], M.strides[0], dt, dt_stride, self._settings, self._memory,
+             self._covariance, self._scratch, external, self._model.nv, len(M), int(not self._is_started))
         self._is_started = True

@@ -5,10 +5,9 @@
 It restarts after a gap longer than ``max_gap``, or than five usual periods and 10 ms, and where
 stamps go back.
 """
-import numpy as np
-from numba import types
-
 from ..engine.kernel.compiler import Entry, kernel
+from ..engine.kernel.lanes import integers_at
+from ..engine.kernel.raw import bytes_at
 
 LOST = 5.0              # usual periods without a state after which the motion between is unknown
 SHORTEST_GAP = 0.01     # s, however short the period is
@@ -16,6 +15,7 @@ ADAPTION = 0.05         # of the usual period to the latest one
 NO_RUN, CONTINUES, BEGINS = 0, 1, 2
 
 
+@kernel
 def period_after(dt, period, max_gap):
     """The usual period after a step of length dt, from that before, or 0 if it is the first.
 
@@ -27,22 +27,20 @@ def period_after(dt, period, max_gap):
     return usual + ADAPTION * (dt - usual)
 
 
-_period_after = kernel(period_after)
-
-
-def find_runs(stamp, usable, max_gap, kind):
+def find_runs(stamp, usable, count, max_gap, kind):
     """Whether each state begins a run, continues it or belongs to none, in ``kind``.
 
     A state whose stamp is that of the one before belongs to none, but does not end a run.
     """
-    running, last, usual = False, np.int64(0), 0.0
-    for k in range(stamp.shape[0]):
+    stamp, usable, kind = integers_at(stamp), bytes_at(usable), bytes_at(kind)
+    running, last, usual = False, 0, 0.0
+    for k in range(count):
         kind[k] = NO_RUN
         if not usable[k]:
             running = False
             continue
         if running:
-            period = _period_after(1e-9 * np.float64(stamp[k] - last), usual, max_gap)
+            period = period_after(1e-9 * (stamp[k] - last), usual, max_gap)
             if period < 0.0:
                 running = False
             else:
@@ -56,6 +54,4 @@ def find_runs(stamp, usable, max_gap, kind):
     return 0
 
 
-_STAMPS, _FLAGS = types.Array(types.int64, 1, "C"), types.Array(types.int8, 1, "C")
-RUNS = Entry("observer-runs", find_runs, types.int64(_STAMPS, _FLAGS, types.float64, _FLAGS),
-             nogil=True)
+RUNS = Entry("observer-runs", find_runs, "ppqdp")

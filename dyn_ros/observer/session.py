@@ -296,9 +296,9 @@ def runs(stamp: Index, usable: NDArray[np.bool_], max_gap: float) -> list[Index]
 
     ``stamp`` [ns] and ``usable``, whether all inputs are known, are (n,); ``max_gap`` is in s.
     """
-    kind = np.empty(len(stamp), np.int8)
+    kind = np.empty(len(stamp), np.uint8)
     find = compiled(runs_kernel.RUNS)
-    find(np.ascontiguousarray(stamp), usable.astype(np.int8), max_gap, kind)
+    find(np.ascontiguousarray(stamp), usable.astype(np.uint8), len(stamp), max_gap, kind)
     rows = np.flatnonzero(kind)
     starts = np.flatnonzero(kind[rows] == runs_kernel.BEGINS)
     return np.split(rows, starts[1:]) if len(rows) else []

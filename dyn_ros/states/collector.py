@@ -127,7 +127,7 @@ class Collector:
 
     def _run(self) -> int:
         """Process the messages of the block; return the outcome of the last."""
-        while (outcome := int(self._call(b"", self._address, NEVER))) == kernel.NEW_NAMES:
+        while (outcome := int(self._call(None, 0, self._address, NEVER))) == kernel.NEW_NAMES:
             layout = int(self._arrays.layout[self._scalars[mem.MESSAGE]])
             self._describe(layout, self._decoder.layouts[layout])
         return outcome

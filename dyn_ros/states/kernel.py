@@ -3,11 +3,10 @@
 """The rules by which messages become states of a robot, compiled."""
 import math
 
-from numba import types
 
 from ..cdr.decode_kernel import decode_message
 from ..engine.kernel.compiler import Entry, kernel, subroutine
-from ..engine.kernel.raw import bytes_of, load32
+from ..engine.kernel.raw import bytes_at, load32
 from . import joint_states as rules
 from . import memory as mem
 from .joint_states import NEVER
@@ -316,7 +315,7 @@ def process(m, message):
     return outcome
 
 
-def collect(content, table, now):
+def collect(content, size, table, now):
     """Process the messages of the block, or a serialized one that becomes the block.
 
     Empty content stands for those in the block. `table` is the address of the addresses of the
@@ -329,8 +328,8 @@ def collect(content, table, now):
     """
     m = mem.memory_at(table)
     outcome = TAKEN
-    if len(content) > 0:
-        outcome = read(bytes_of(content), len(content), now, m)
+    if size > 0:
+        outcome = read(bytes_at(content), size, now, m)
         if outcome != TAKEN:
             return outcome
     for message in range(m.scalars[mem.MESSAGE], m.scalars[mem.END]):
@@ -343,5 +342,4 @@ def collect(content, table, now):
     return outcome
 
 
-COLLECT = Entry("states-collect", collect, types.int64(
-    types.Bytes(types.uint8, 1, "C"), types.int64, types.int64), nogil=False)
+COLLECT = Entry("states-collect", collect, "pqqq")

@@ -154,14 +154,14 @@ class MessageCollector(Collector):
         None, without an effect, unless it is plain little-endian CDR with names that are known:
         then others read it. `now` returns the stamp of a message that has none [ns].
         """
-        outcome = self._call(data, self._address, NEVER) if data else UNREAD
+        outcome = self._call(data, len(data), self._address, NEVER) if data else UNREAD
         if outcome == DUE:
             return True
         if outcome == UNREAD and len(data) > self._flags[mem.CAPACITY]:
             self._make_room(len(data))
             return self.receive(data, now)
         if outcome == kernel.UNSTAMPED:
-            outcome = self._call(data, self._address, now())
+            outcome = self._call(data, len(data), self._address, now())
         return None if outcome == UNREAD else self._finish(outcome)
 
     def joint_states(self, names: Sequence[str], position: Numbers,

@@ -47,8 +47,8 @@ class Program:
     def __init__(self, name, kernel, inputs):
         self.kernel = kernel
         self.fields, self.options, self.can_fail = referred(kernel, inputs)
-        self.one = Entry(f"{name}-one", native.for_one(kernel), "qqqq")
-        self.lanes = Entry(f"{name}-lanes", native.for_lanes(kernel), "qqqq", nogil=False)
+        self.one = Entry(f"{name}-one", native.for_one(kernel))
+        self.lanes = Entry(f"{name}-lanes", native.for_lanes(kernel))
 
 
 def referred(kernel, inputs):
@@ -56,7 +56,7 @@ def referred(kernel, inputs):
     reached = dict(walk(_references, kernel, *native.ALWAYS))
     fields = set(inputs).union(*(fields for fields, _ in reached.values()))
     options = set().union(*(options for _, options in reached.values()))
-    return fields, options, getattr(fail, "py_func", fail) in reached
+    return fields, options, fail in reached
 
 
 class Algorithm:
@@ -204,9 +204,9 @@ def announce_compilation(name):
 
 
 def compiled(entry):
-    """The machine code of an entry; without the compiler, its function."""
+    """The function of an entry."""
     entry.load(lambda: announce_compilation(entry.name))
-    return entry.call or entry.function
+    return entry.call
 
 
 def _declared(name, what, items, kind):

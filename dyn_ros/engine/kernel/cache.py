@@ -8,6 +8,7 @@ write to are therefore not used, and no part of a file is interpreted before all
 import contextlib
 import functools
 import hashlib
+import importlib.metadata
 import os
 import shutil
 import stat
@@ -18,13 +19,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-import llvmlite
-import numba
-import numpy as np
-
-VERSIONS = (numba.__version__, llvmlite.__version__, np.__version__, sys.implementation.cache_tag,
-            sys.version_info[:3])
-_HEAD = b"dyn_ros kernel 5\n"
+_HEAD = b"dyn_ros kernel 6\n"
 _DIGEST = hashlib.sha256().digest_size
 _KEEP_DAYS = 60
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -106,21 +101,32 @@ def _private_root() -> Path:
     return root
 
 
+def versions() -> tuple[str, ...]:
+    """Those of the compiler and of Python, on whose bytecode digests depend."""
+    found = []
+    for name in ("numba", "llvmlite"):
+        try:
+            found.append(importlib.metadata.version(name))
+        except importlib.metadata.PackageNotFoundError:
+            found.append("")
+    return *found, sys.implementation.cache_tag
+
+
 @functools.cache
 def cache_folder() -> Path:
-    """Existing folder of the compiled kernels for these versions of Python, NumPy and Numba.
+    """Existing folder of the compiled kernels for these versions of Numba and Python.
 
     Its parent is ``DYN_ROS_CACHE_DIR`` if set, otherwise ``dyn_ros`` in ``XDG_CACHE_HOME`` or
     ``~/.cache``, or a temporary folder if none of these is writable. A folder that another user
     owns or can write to is not used, and a warning is issued. Entries that were not used for 60
     days are removed.
     """
-    versions = hashlib.sha256(repr((_HEAD, VERSIONS)).encode()).hexdigest()[:16]
+    digest = hashlib.sha256(repr((_HEAD, versions())).encode()).hexdigest()[:16]
     root = _private_root()
     try:
-        folder = _make_private(root / f"kernels-{versions}")
+        folder = _make_private(root / f"kernels-{digest}")
     except (OSError, _NotPrivate) as error:
-        folder = Path(tempfile.mkdtemp(prefix="dyn_ros-")) / f"kernels-{versions}"
+        folder = Path(tempfile.mkdtemp(prefix="dyn_ros-")) / f"kernels-{digest}"
         folder.mkdir(mode=0o700)
         warnings.warn(f"dyn_ros keeps compiled code in {folder}, for this process only: {error}",
                       RuntimeWarning, stacklevel=2)

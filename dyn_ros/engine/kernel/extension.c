@@ -44,7 +44,7 @@ as_integer(PyObject *object, int64_t *value)
     return *value == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
-/* The address of the data of a contiguous array; 0 for None. */
+/* The address of the data of a contiguous array, or of bytes; 0 for None. */
 static int
 as_address(PyObject *object, int64_t *value)
 {
@@ -52,8 +52,12 @@ as_address(PyObject *object, int64_t *value)
         *value = 0;
         return 0;
     }
+    if (PyBytes_Check(object)) {
+        *value = (int64_t)(intptr_t)PyBytes_AS_STRING(object);
+        return 0;
+    }
     if (!PyArray_Check(object) || !PyArray_ISCARRAY_RO((PyArrayObject *)object)) {
-        PyErr_Format(PyExc_TypeError, "expected a contiguous NumPy array or None, got %.80s",
+        PyErr_Format(PyExc_TypeError, "expected a contiguous NumPy array, bytes or None, got %.80s",
                      Py_TYPE(object)->tp_name);
         return -1;
     }

@@ -1,57 +1,33 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Access to serialized data in compiled functions: little-endian integers at any byte."""
+"""Access to serialized data in kernels: little-endian integers at any byte."""
 import ctypes
 
-from numba import types
-from numba.extending import intrinsic
+from .declare import IMPLEMENTATIONS
 
-from .compiler import overload
-from .lanes import pointer_to
-
-bytes_at = pointer_to(types.uint8, ctypes.c_uint8)
+IMPLEMENTATIONS.append(f"{__name__}_llvm")
 
 
-@intrinsic
-def _bytes_of(typing, content):
-    def codegen(context, builder, sig, args):
-        return context.make_helper(builder, sig.args[0], args[0]).data
-    return types.CPointer(types.uint8)(content), codegen
+def bytes_at(address):
+    """Pointer to the bytes at an address."""
+    return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_uint8))
 
 
-def bytes_of(content):
-    """Pointer to the bytes of a ``bytes`` object."""
-    return ctypes.cast(content, ctypes.POINTER(ctypes.c_uint8))
+def load8(a, i):
+    """The byte i."""
+    return a[i]
 
 
-@overload(bytes_of)
-def _(content):
-    return lambda content: _bytes_of(content)
+def load16(a, i):
+    """The unsigned integer of two bytes that begins at byte i."""
+    return int.from_bytes(bytes(a[i:i + 2]), "little")
 
 
-def _loader(number):
-    """The function that loads the integer which begins at byte i, as an int64."""
-    size, signed = number.bitwidth // 8, number.signed
-
-    def load(a, i):
-        return int.from_bytes(bytes(a[i:i + size]), "little", signed=signed)
-
-    @intrinsic
-    def load_compiled(typing, a, i):
-        def codegen(context, builder, sig, args):
-            place = builder.gep(args[0], [args[1]])
-            kind = context.get_value_type(number)
-            value = builder.load(builder.bitcast(place, kind.as_pointer()))
-            value.align = 1
-            wide = context.get_value_type(types.int64)
-            return value if kind == wide else builder.zext(value, wide)
-        return types.int64(a, types.intp), codegen
-
-    @overload(load)
-    def _(a, i):
-        return lambda a, i: load_compiled(a, i)
-    return load
+def load32(a, i):
+    """The unsigned integer of four bytes that begins at byte i."""
+    return int.from_bytes(bytes(a[i:i + 4]), "little")
 
 
-load8, load16, load32, load64 = map(
-    _loader, (types.uint8, types.uint16, types.uint32, types.int64))
+def load64(a, i):
+    """The signed integer of eight bytes that begins at byte i."""
+    return int.from_bytes(bytes(a[i:i + 8]), "little", signed=True)

@@ -4,14 +4,15 @@
 import dis
 import functools
 import hashlib
+import importlib.util
 import sys
 from collections.abc import Callable, Iterator
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
-from llvmlite import ir
-from numba import types
+
+from .declare import KERNELS, SUBROUTINES
 
 _PACKAGE = __name__.split(".")[0]
 _NUMBERS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.generic)
@@ -21,10 +22,6 @@ _LOAD_GLOBAL, _GLOBAL_FLAGS = dis.opmap["LOAD_GLOBAL"], int(sys.version_info >= 
 _LOAD_ATTRIBUTE = {dis.opmap[name]: int(name == "LOAD_ATTR" and sys.version_info >= (3, 12))
                    for name in ("LOAD_ATTR", "LOAD_METHOD") if name in dis.opmap}
 _CACHE = dis.opmap.get("CACHE")
-
-implementations: dict[Any, list[FunctionType]] = {}
-"""Implementations in compiled code, by the function or operator that they implement."""
-
 
 class NotComparable(TypeError):
     """A constant that cannot be compared with that of another process."""
@@ -90,25 +87,14 @@ def _is_ours(module: str | None, referrer: FunctionType) -> bool:
 
 
 def _python_functions(value: Any, referrer: FunctionType) -> list[FunctionType]:
-    """The Python functions behind a kernel, a function or an intrinsic.
+    """The function that a variable stands for, if it is compiled with its referrer.
 
-    Kernels of all packages but Numba's, since an algorithm can be declared anywhere.
+    Kernels of all packages, since an algorithm can be declared anywhere.
     """
-    is_kernel = hasattr(value, "py_func") and _root(value.py_func.__module__) != "numba"
-    value = getattr(value, "py_func", None) or getattr(value, "__wrapped__", value)
-    try:
-        functions = list(implementations.get(value, ()))
-    except TypeError:                           # cannot be hashed
-        functions = []
-    if isinstance(value, FunctionType) and (is_kernel or _is_ours(value.__module__, referrer)):
-        functions.append(value)
-    return functions
-
-
-def _always() -> list[FunctionType]:
-    """Implementations of operators, which a kernel does not refer to by name."""
-    return [function for key, functions in implementations.items()
-            if isinstance(key, BuiltinFunctionType) for function in functions]
+    if isinstance(value, FunctionType) and (value in KERNELS or value in SUBROUTINES
+                                            or _is_ours(value.__module__, referrer)):
+        return [value]
+    return []
 
 
 def references(function: FunctionType) -> tuple[list[FunctionType], dict[str, Any]]:
@@ -139,10 +125,7 @@ def walk(find: Callable[[FunctionType], tuple[list[FunctionType], Result]],
     for, which is yielded with it.
     """
     seen: set[FunctionType] = set()
-    todo = _always()
-    for value in functions:
-        value = getattr(value, "py_func", value)
-        todo += _python_functions(value, value)
+    todo = list(functions)
     while todo:
         function = todo.pop()
         if function not in seen:
@@ -174,7 +157,7 @@ def _reach(function: Any) -> tuple[dict[str, FunctionType], dict[str, Any]]:
 
 def described(function: Any) -> str:
     """A function's own code, without comments, docstring, file and lines."""
-    return _described(getattr(function, "py_func", function).__code__)
+    return _described(function.__code__)
 
 
 def _instructions(code: CodeType) -> Iterator[Any]:
@@ -205,14 +188,14 @@ def _class(kind: type) -> str:
     return repr((kind.__module__, kind.__qualname__, fields if fields else methods))
 
 
-def _value(value: Any, parts_of_type: Callable[[Any], list[Any]] | None = None) -> str:
+def _value(value: Any) -> str:
     """A constant by its value, or NotComparable."""
     if isinstance(value, _NUMBERS):
         return f"{type(value).__name__} {value!r}"
     if isinstance(value, CodeType):
         return _described(value)
     if isinstance(value, (tuple, frozenset)):
-        items = [_value(item, parts_of_type) for item in value]
+        items = [_value(item) for item in value]
         return repr((type(value).__qualname__,
                      sorted(items) if isinstance(value, frozenset) else items))
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
@@ -220,43 +203,34 @@ def _value(value: Any, parts_of_type: Callable[[Any], list[Any]] | None = None) 
     if isinstance(value, type):
         return _class(value) if hasattr(value, "_fields") or _root(
             value.__module__) == _PACKAGE else f"{value.__module__}.{value.__qualname__}"
-    if isinstance(value, types.Type):
-        return _type(value, parts_of_type)
-    if isinstance(value, (ir.Type, ir.Constant)):
-        return str(value)
-    if callable(value) and hasattr(value, "__name__"):      # other packages: see VERSIONS
+    if callable(value) and hasattr(value, "__name__"):      # of other packages
         return f"{getattr(value, '__module__', None)}.{value.__name__}"
     raise NotComparable(f"{value!r} of type {type(value).__qualname__}")
 
 
-def _type(value: types.Type, parts_of_type: Callable[[Any], list[Any]] | None) -> str:
-    """A type of Numba; for types of this package, including the memory layout of their values."""
-    if parts_of_type is None or _root(type(value).__module__) == "numba":
-        return str(value)
-    parts = [_class(part) if isinstance(part, type) else
-             _described(part.__code__) if isinstance(part, FunctionType) else str(part)
-             for part in parts_of_type(value)]
-    return repr((str(value), parts))
+@functools.cache
+def described_module(name: str) -> str:
+    """The code of a module, without importing it, and without its comments, docstrings and lines."""
+    specification = importlib.util.find_spec(name)
+    assert specification and specification.origin
+    with open(specification.origin, encoding="utf-8") as file:
+        return _described(compile(file.read(), name, "exec", optimize=2))
 
 
-def digest(function: Any, signature: Any, circumstances: Any,
-           parts_of_type: Callable[[Any], list[Any]]) -> str:
+def digest(function: FunctionType, circumstances: Any) -> str:
     """Digest of everything that the machine code of a function depends on.
 
     It does not depend on comments, docstrings, line numbers, or code that the function cannot
-    reach. ``circumstances`` (versions, options, the processor) are compared by ``repr``;
-    ``parts_of_type`` returns the classes and functions that determine the memory layout of a type's
-    values. A NotComparable names a constant that cannot be compared by its value.
+    reach. ``circumstances`` (options and what compiles it) are compared by ``repr``. A
+    NotComparable names a constant that cannot be compared by its value.
     """
     functions, constants = _reach(function)
     sha = hashlib.sha256(repr(circumstances).encode())
-    for kind in (signature.return_type, *signature.args):
-        sha.update(_type(kind, parts_of_type).encode() + b"\0")
     for place, function in functions.items():
         sha.update(f"{place}\0{described(function)}\0".encode())
     for place, value in constants.items():
         try:
-            sha.update(f"{place}\0{_value(value, parts_of_type)}\0".encode())
+            sha.update(f"{place}\0{_value(value)}\0".encode())
         except NotComparable as error:
             raise NotComparable(f"{place} is {error}") from None
     return sha.hexdigest()[:32]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..kernel.plain import algebra as al
+from ..kernel import algebra as al
 from ..kernel.types import Array
 from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3

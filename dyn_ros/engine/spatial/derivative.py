@@ -11,7 +11,7 @@ from typing import TypeAlias, TypeVar, overload
 
 import numpy as np
 
-from ..kernel.plain import algebra as al
+from ..kernel import algebra as al
 from ..kernel.types import Array, ArrayLike
 from .inertia import ArticulatedBodyInertia, Inertia
 from .se3 import SE3, Homogeneous

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernel.plain import algebra as al
+from ..kernel import algebra as al
 from ..kernel.types import Array, ArrayLike
 from .value import (
     Value,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ..kernel.plain import algebra as al
+from ..kernel import algebra as al
 from ..kernel.types import Array, ArrayLike
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from ..kernel.plain import algebra as al
+from ..kernel import algebra as al
 from ..kernel.types import Array, ArrayLike
 from .value import ZERO, Linear, blocks, flat, frozen, require, scalar
 

@@ -5,7 +5,6 @@
 There is one function for each format of files. Every offset is checked: a file may contain
 anything.
 """
-from numba import types
 
 from ...cdr.decode_kernel import add_row
 from ...engine.kernel.compiler import Entry, kernel
@@ -118,6 +117,5 @@ def index_ros1(content, size, channels, count, index, state):
 
 
 MIN_RECORD = 8          # bytes
-_INTEGER = types.int64
-INDEX_MCAP = Entry("logs-index_mcap", index_mcap, _INTEGER(*[_INTEGER] * 6), nogil=True)
-INDEX_ROS1 = Entry("logs-index_ros1", index_ros1, _INTEGER(*[_INTEGER] * 6), nogil=True)
+INDEX_MCAP = Entry("logs-index_mcap", index_mcap, "q" * 6)
+INDEX_ROS1 = Entry("logs-index_ros1", index_ros1, "q" * 6)

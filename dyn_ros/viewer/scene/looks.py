@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...check.shapes import Shape
-from ...engine.kernel.plain import algebra as al
+from ...engine.kernel import algebra as al
 from ...engine.kernel.types import Array
 from . import marker_arrays, shapes
 from .marker_arrays import PlainMarker, plain_marker

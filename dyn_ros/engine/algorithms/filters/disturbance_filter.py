@@ -11,7 +11,6 @@ Measured are M v, whose noise has the covariance M R M' if R is that of the velo
 of the efforts is white from sample to sample, so that a step of length h adds its variance times
 h^2 to that of p. For the covariance, L is the Cholesky factor of that of M v less its prediction.
 """
-from numba import types
 
 from ...kernel.compiler import Entry, kernel
 from ...kernel.lanes import floats_at, load, sqrt, store
@@ -152,33 +151,28 @@ def predict(memory, known, P, settings, h, n):
     predict_covariance(floats_at(settings), floats_at(P), h, n)
 
 
-def filter_samples(p, known, M, dt, dt_stride, settings, memory, P, scratch, external, n, count,
-                   starts):
+def filter_samples(p, known, M, M_stride, dt, dt_stride, settings, memory, P, scratch, external, n,
+                   count, starts):
     """The estimate of each sample, in order, in ``external``.
 
-    p, known (u), dt and external are flat arrays. dt_stride is 0 for one length of all steps, 1
+    M_stride is the distance of two matrices [bytes]. dt_stride is 0 for one length of all steps, 1
     for one for each sample. ``starts``: the first sample is the first of all.
     """
-    given, state, cov = settings.ctypes.data, memory.ctypes.data, P.ctypes.data
-    x = floats_at(state)
+    x, dt, external = floats_at(memory), floats_at(dt), floats_at(external)
     for row in range(count):
-        M1 = floats_at(M.ctypes.data + row * M.strides[0])
-        p1, known1 = row_of(p.ctypes.data, row, n), row_of(known.ctypes.data, row, n)
+        M1 = floats_at(M + row * M_stride)
+        p1, known1 = row_of(p, row, n), row_of(known, row, n)
         if starts == 1 and row == 0:
             for k in range(n):
                 store(x, n + k, load(p1, k))
-            start_covariance(M1, given, floats_at(cov), n)
+            start_covariance(M1, settings, floats_at(P), n)
         else:
-            predict(state, known1, cov, given, dt[row * dt_stride], n)
-            correct(M1, given, state, cov, scratch.ctypes.data, p1, n)
+            predict(memory, known1, P, settings, dt[row * dt_stride], n)
+            correct(M1, settings, memory, P, scratch, p1, n)
         for k in range(n):
             store(x, 2 * n + k, load(known1, k))
             external[row * n + k] = load(x, k)
     return 0
 
 
-_FLAT, _MATRIX, _MATRICES = (types.Array(types.float64, 1, "C"), types.Array(types.float64, 2, "C"),
-                             types.Array(types.float64, 3, "C"))
-FILTER = Entry("momentum_observer-kalman", filter_samples, types.int64(
-    _FLAT, _FLAT, types.Array(types.float64, 3, "A"), _FLAT, types.int64, _MATRIX, _MATRIX,
-    _MATRICES, _MATRICES, _FLAT, types.int64, types.int64, types.int64), nogil=True)
+FILTER = Entry("momentum_observer-kalman", filter_samples, "ppqqpqpppppqqq")

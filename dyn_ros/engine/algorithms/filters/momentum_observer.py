@@ -20,7 +20,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
 from ...call.algorithm import Algorithm
@@ -175,25 +174,24 @@ def filter_samples(v, tau, moved, rate, dt, dt_stride, settings, memory, externa
     return 0
 
 
-def smooth_samples(x, share, share_stride, value, smooth):
+def smooth_samples(x, count, n, share, share_stride, value, smooth):
     """The low pass of the first order after each sample, in order, and the last one in ``value``.
 
-    x and smooth are (N, n). share is the part of the difference that a step covers; share_stride is
+    x and smooth are (count, n). share is the part of the difference that a step covers; share_stride is
     0 for one step of all samples, 1 for one for each sample.
     """
-    for row in range(x.shape[0]):
+    x, share = la.floats_at(x), la.floats_at(share)
+    value, smooth = la.floats_at(value), la.floats_at(smooth)
+    for row in range(count):
         part = share[row * share_stride]
-        for k in range(x.shape[1]):
-            value[k] = value[k] + part * (x[row, k] - value[k])
-            smooth[row, k] = value[k]
+        for k in range(n):
+            value[k] = value[k] + part * (x[row * n + k] - value[k])
+            smooth[row * n + k] = value[k]
     return 0
 
 
-_FLAT, _MATRIX = types.Array(types.float64, 1, "C"), types.Array(types.float64, 2, "C")
-FILTER = Entry("momentum_observer-filter", filter_samples, types.int64(*[types.int64] * 12),
-               nogil=True)
-LOW_PASS = Entry("momentum_observer-low_pass", smooth_samples, types.int64(
-    _MATRIX, _FLAT, types.int64, _FLAT, _MATRIX), nogil=True)
+FILTER = Entry("momentum_observer-filter", filter_samples, "q" * 12)
+LOW_PASS = Entry("momentum_observer-low_pass", smooth_samples, "pqqpqpp")
 step = Algorithm(
     "momentum_observer_step", momentum_observer_step_kernel,
     (Q, V, TAU_IN, STEP, OBSERVER_GAIN, DAMPING, COULOMB, REVERSAL, EXTERNAL_BEFORE,

@@ -1,0 +1,48 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Declaration of the functions inside kernels. They stay functions of Python."""
+import functools
+import os
+from collections.abc import Callable
+from types import FunctionType
+from typing import TypeVar
+
+JIT = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
+"""Whether kernels run as machine code; otherwise as Python."""
+# NaN and infinity must propagate to results. With "reassoc", LLVM would turn sums of sums into one
+# long chain of additions, each of which waits for the one before.
+FLAGS = ("contract", "nsz", "arcp")
+KERNELS: set[FunctionType] = set()
+"""Functions that are inlined into the code that calls them."""
+SUBROUTINES: set[FunctionType] = set()
+"""Functions that are called."""
+IMPLEMENTATIONS: list[str] = []
+"""Names of the modules that implement functions in compiled code, which require Numba."""
+
+Function = TypeVar("Function", bound=Callable)
+
+
+def kernel(function: Function) -> Function:
+    """Decorator for functions that run inside a kernel."""
+    KERNELS.add(function)                           # type: ignore[arg-type]
+    return function
+
+
+def subroutine(function: Function) -> Function:
+    """Decorator for large functions that run inside several kernels: called, not inlined.
+
+    Their code is optimized once, for floats and for lanes, instead of within each kernel.
+    """
+    SUBROUTINES.add(function)                       # type: ignore[arg-type]
+    return function
+
+
+def sequence(*kernels: Callable) -> Callable:
+    """A kernel that runs others, one after the other."""
+    def pair(first, second):
+        @kernel
+        def both(r):
+            first(r)
+            second(r)
+        return both
+    return functools.reduce(pair, kernels)

@@ -1,0 +1,123 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""From LLVM's intermediate representation to machine code, for this processor and for others."""
+import functools
+import re
+from typing import Any, NamedTuple
+
+import llvmlite.binding as llvm
+
+
+class Target(NamedTuple):
+    """A processor that machine code is generated for."""
+
+    triple: str
+    cpu: str
+    features: str
+
+
+_X86 = "x86_64-unknown-linux-gnu"
+TARGETS = {
+    "x86-64-v2": Target(_X86, "x86-64-v2", ""),
+    "x86-64-v3": Target(_X86, "x86-64-v3", ""),
+    "x86-64-v4": Target(_X86, "x86-64-v4", "-prefer-256-bit"),
+    "aarch64": Target("aarch64-unknown-linux-gnu", "generic", ""),
+}
+WITHOUT_FMA = ("x86-64-v2",)
+_ALLOWED = {"memcpy", "memset", "memmove"}
+
+
+@functools.cache
+def machine(target: str) -> Any:
+    """LLVM's description of a target."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    triple, cpu, features = TARGETS[target]
+    return llvm.Target.from_triple(triple).create_target_machine(
+        cpu=cpu, features=features, opt=3, reloc="pic", codemodel="small")
+
+
+def module_for(text: str, target: str) -> Any:
+    """The module of a text, for a target."""
+    text = re.sub(r"target triple = .*", f'target triple = "{TARGETS[target].triple}"', text)
+    text = re.sub(r"target datalayout = .*",
+                  f'target datalayout = "{machine(target).target_data}"', text)
+    if target in WITHOUT_FMA:
+        text = _with_own_fma(text)
+    return llvm.parse_assembly(text)
+
+
+def machine_code(text: str, target: str) -> bytes:
+    """An ELF object with the machine code of a module."""
+    module = module_for(text, target)
+    others = {function.name for function in module.functions if function.is_declaration
+              and not function.name.startswith("llvm.")} - _ALLOWED
+    if others:
+        raise AssertionError(f"{module.name}: calls {', '.join(sorted(others))}, which an entry "
+                             "cannot; use only what kernels offer")
+    return machine(target).emit_object(module)
+
+
+def _with_own_fma(text: str) -> str:
+    """Replace a b + c with a single rounding, which would be a call of the C library.
+
+    The product is the sum of two floats (Dekker, 1971), as is its sum with c (Knuth, 1969).
+    """
+    kinds = {suffix: kind for kind, suffix in re.findall(
+        r"declare (double|<\d+ x double>) @llvm\.fma\.(\w+)\(", text)}
+    for suffix, kind in kinds.items():
+        text = re.sub(rf"declare .*@llvm\.fma\.{suffix}\(.*", "", text)
+        text = text.replace(f"@llvm.fma.{suffix}(", f"@dyn_ros_fma_{suffix}(")
+        text += _FMA.replace("NUMBER", kind).replace("SUFFIX", suffix).replace(
+            "SPLITTER", _everywhere(kind, "134217729.0"))
+    return text
+
+
+def _everywhere(kind: str, number: str) -> str:
+    count = int(kind[1:].split()[0]) if kind.startswith("<") else 0
+    return "<" + ", ".join([f"double {number}"] * count) + ">" if count else number
+
+
+_FMA = """
+define internal NUMBER @dyn_ros_fma_SUFFIX(NUMBER %a, NUMBER %b, NUMBER %c) alwaysinline {
+  %ta = fmul NUMBER %a, SPLITTER
+  %da = fsub NUMBER %ta, %a
+  %ah = fsub NUMBER %ta, %da
+  %al = fsub NUMBER %a, %ah
+  %tb = fmul NUMBER %b, SPLITTER
+  %db = fsub NUMBER %tb, %b
+  %bh = fsub NUMBER %tb, %db
+  %bl = fsub NUMBER %b, %bh
+  %p = fmul NUMBER %a, %b
+  %hh = fmul NUMBER %ah, %bh
+  %hl = fmul NUMBER %ah, %bl
+  %lh = fmul NUMBER %al, %bh
+  %ll = fmul NUMBER %al, %bl
+  %e1 = fsub NUMBER %hh, %p
+  %e2 = fadd NUMBER %e1, %hl
+  %e3 = fadd NUMBER %e2, %lh
+  %e = fadd NUMBER %e3, %ll
+  %s = fadd NUMBER %p, %c
+  %z = fsub NUMBER %s, %p
+  %y = fsub NUMBER %s, %z
+  %u = fsub NUMBER %p, %y
+  %w = fsub NUMBER %c, %z
+  %f = fadd NUMBER %u, %w
+  %g = fadd NUMBER %f, %e
+  %r = fadd NUMBER %s, %g
+  ret NUMBER %r
+}
+"""
+
+
+class Loaded:
+    """Machine code of an object in this process; it is freed with the last reference."""
+
+    def __init__(self, content: bytes, symbol: str) -> None:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        target = llvm.Target.from_default_triple().create_target_machine()
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(content))
+        self._engine.finalize_object()
+        self.address: int = self._engine.get_function_address(symbol)
