@@ -13,7 +13,8 @@ import logging
 import numpy as np
 
 from ..kernel.compiler import JIT, Entry
-from ..kernel.fields import Field, Option, Q, fields_among
+from ..kernel import library
+from ..kernel.fields import FIELDS, OPTIONS, Field, Option, Q, fields_among
 from ..kernel.layout import fail
 from ..kernel.reach import references, walk
 from ..model.inputs import as_array, require_equal, require_valid
@@ -45,10 +46,24 @@ class Program:
     """A kernel with the fields that it refers to, and its entries for one state and for lanes."""
 
     def __init__(self, name, kernel, inputs):
-        self.kernel = kernel
-        self.fields, self.options, self.can_fail = referred(kernel, inputs)
+        self.name, self.kernel = name, kernel
+        self.fields, self.options, self.can_fail = (
+            _described(library.program(name)) or referred(kernel, inputs))
         self.one = Entry(f"{name}-one", native.for_one(kernel))
         self.lanes = Entry(f"{name}-lanes", native.for_lanes(kernel))
+
+
+    def description(self):
+        """What a library says of it, so that its kernel need not be analyzed."""
+        return sorted(self.fields), sorted(self.options), self.can_fail
+
+
+def _described(description):
+    """The fields and options of a program, and whether it may fail; None without a description."""
+    if description is None:
+        return None
+    fields, options, can_fail = description
+    return {FIELDS[n] for n in fields}, {OPTIONS[n] for n in options}, can_fail
 
 
 def referred(kernel, inputs):

@@ -14,7 +14,7 @@ import importlib.util
 import os
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import cache, library, reach
@@ -59,7 +59,7 @@ class Entry:
         with _lock:
             if self.address:
                 return False
-            address = library.address(self.name, self.symbol, self.digest)
+            address = library.address(self.name, self.symbol, lambda: self.digest)
             if address:
                 self._use(address, None)
                 return False
@@ -75,7 +75,7 @@ class Entry:
 
     def is_cached(self, target: str | None = None) -> bool:
         """Whether its machine code need not be compiled."""
-        if target is None and library.address(self.name, self.symbol, self.digest):
+        if target is None and library.address(self.name, self.symbol, lambda: self.digest):
             return True
         name = self.file_name(target or library.best_target())
         return name is not None and cache.read(name) is not None
@@ -85,6 +85,13 @@ class Entry:
         with _lock:
             return self._object(target, None)[0]
 
+    def compile(self, targets: Sequence[str]) -> bool:
+        """Compile it into the cache for targets; return whether there was anything to do."""
+        with _lock:
+            is_new = any([self._object(target, None)[1] for target in targets])
+            self.__dict__.pop("intermediate", None)
+            return is_new
+
     def _object(self, target: str, before_compiling: Callable[[], object] | None
                 ) -> tuple[bytes, bool]:
         name = self.file_name(target)
@@ -93,11 +100,12 @@ class Entry:
             return content, False
         if before_compiling:
             before_compiling()
-        content = _emit().machine_code(self.intermediate(), target)
+        content = _emit().machine_code(self.intermediate, target)
         if name:
             self._store(name, content)
         return content, True
 
+    @functools.cached_property
     def intermediate(self) -> str:
         """The text of its module in LLVM's intermediate representation."""
         return self._lower().lowered(self.function, self.signature, self.symbol,
@@ -111,7 +119,7 @@ class Entry:
                 ", or a wheel of dyn_ros", name="numba")
         return importlib.import_module(f"{__package__}.lower")
 
-    @property
+    @functools.cached_property
     def digest(self) -> str | None:
         """Digest of everything that its code depends on but the target; None if there is none."""
         try:

@@ -5,8 +5,10 @@
 ``DYN_ROS_LIBRARY`` names another folder with a library, or none: ``none``.
 """
 import functools
+import hashlib
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,11 @@ class _Library:
         self.manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
 
     @functools.cached_property
+    def is_current(self) -> bool:
+        """Whether it was built from these sources; otherwise some of its code may be."""
+        return self.manifest["sources"] == digest_of_sources()
+
+    @functools.cached_property
     def code(self) -> Any:
         return native().open_library(str(self._path))
 
@@ -52,9 +59,29 @@ def _installed() -> _Library | None:
     return None
 
 
-def address(name: str, symbol: str, digest: str | None) -> int:
+@functools.cache
+def digest_of_sources() -> str:
+    """Digest of the sources that machine code can depend on: those of the package."""
+    package = Path(__file__).parents[2]
+    sha = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        sha.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes() + b"\0")
+    return sha.hexdigest()
+
+
+def address(name: str, symbol: str, digest: Callable[[], str | None]) -> int:
     """Address of an entry's code, or 0 if the library does not have it as it would be compiled."""
     library = _installed()
-    if library is None or library.manifest["entries"].get(name) != digest:
+    if library is None or name not in library.manifest["entries"]:
+        return 0
+    if not library.is_current and library.manifest["entries"][name] != digest():
         return 0
     return library.code.address(symbol)
+
+
+def program(name: str) -> Any:
+    """The description of a program, or None if the library has no current one."""
+    library = _installed()
+    if library is None or not library.is_current:
+        return None
+    return library.manifest["programs"].get(name)

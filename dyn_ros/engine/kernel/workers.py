@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 
 from . import cache
 from .compiler import ENTRIES, Entry
+from .library import best_target
 
 _MOST = 4
 _MEMORY = 2.5e9                     # free bytes per process; a process requires up to 1.9e9
@@ -33,7 +34,7 @@ def processors() -> int:
 
 
 def serve() -> None:
-    """Compile the entries named on standard input; print one line for each.
+    """Compile the entries named on standard input, for targets; print one line for each.
 
     Ends when standard input does, even if an entry is being compiled: its caller has ended.
     """
@@ -44,7 +45,8 @@ def serve() -> None:
     while True:
         name = names.get()
         try:
-            print(name in ENTRIES and ENTRIES[name].load(), file=answers)
+            name, *targets = name.split()
+            print(name in ENTRIES and ENTRIES[name].compile(targets), file=answers)
         except Exception:                           # the caller tries again and reports the error
             print(False, file=answers)
 
@@ -65,14 +67,15 @@ def _start() -> subprocess.Popen:
                             stderr=subprocess.DEVNULL, bufsize=1)
 
 
-def _feed(process: subprocess.Popen, take: Callable[[], Entry], events: queue.SimpleQueue) -> None:
+def _feed(process: subprocess.Popen, take: Callable[[], Entry], events: queue.SimpleQueue,
+          targets: Sequence[str]) -> None:
     """Send entries to one process until none are left or the process has ended."""
     assert process.stdin and process.stdout
     try:
         while True:
             entry = take()
             events.put((entry, None))
-            print(entry.name, file=process.stdin, flush=True)
+            print(entry.name, *targets, file=process.stdin, flush=True)
             answer = process.stdout.readline()
             if not answer:
                 break
@@ -84,7 +87,8 @@ def _feed(process: subprocess.Popen, take: Callable[[], Entry], events: queue.Si
 
 
 def compile_in_processes(entries: Sequence[Entry], processes: int | None = None,
-                         starting: Callable[[Entry], object] | None = None) -> set[str]:
+                         starting: Callable[[Entry], object] | None = None,
+                         targets: Sequence[str] | None = None) -> set[str]:
     """Compile entries into the cache, from which this process can load them; return their names.
 
     Entries that a process fails to compile are omitted. Successive entries share functions, so half
@@ -93,6 +97,7 @@ def compile_in_processes(entries: Sequence[Entry], processes: int | None = None,
     """
     if not entries:
         return set()
+    targets = targets or [best_target()]
     todo: deque[Entry] = deque(entries)
     compiled: set[str] = set()
     events: queue.SimpleQueue = queue.SimpleQueue()
@@ -101,7 +106,7 @@ def compile_in_processes(entries: Sequence[Entry], processes: int | None = None,
     try:
         for n, process in enumerate(started):
             take = todo.pop if n % 2 else todo.popleft
-            threading.Thread(target=_feed, args=(process, take, events), daemon=True).start()
+            threading.Thread(target=_feed, args=(process, take, events, targets), daemon=True).start()
         while count:
             event = events.get()
             if event is None:
