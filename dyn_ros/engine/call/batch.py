@@ -32,8 +32,8 @@ class BatchSpace:
         self._workspace = Workspace(model, program.fields | {EMPTY}, lanes=True)
         self._tiles: dict[tuple[Field, int], tuple[NDArray[np.int64], int]] = {}
         self.totals: dict[Field, Array] = {}
-        self._options, self._table = (native.packing(algorithm.options),
-                                      memoryview(self._workspace.table))
+        table: Any = self._workspace.table
+        self._options, self._table = native.packing(algorithm.options), memoryview(table)
         self._varying = [(n, f) for n, f in enumerate(algorithm.inputs)
                          if f in algorithm.optional or f.is_open]
         self._open_results = [(n, f) for n, f in enumerate(algorithm.results) if f.is_open]

@@ -10,6 +10,7 @@ public interface gives the same results.
 """
 import contextlib
 import functools
+import importlib
 import os
 import threading
 import warnings
@@ -115,11 +116,11 @@ def _plain(function: Callable, letters: str) -> tuple[Callable, Any]:
     from numba import int64
     if letters == "qqqq":
         return function, int64(int64, int64, int64, int64)
-    from . import lanes
+    lanes = importlib.import_module(f"{__package__}.lanes")
     loads = ", ".join(f"load({'floats' if letter == 'd' else 'integers'}_at(address), {n})"
                       for n, letter in enumerate(letters))
-    names = dict(__name__=__name__, load=lanes.load, floats_at=lanes.floats_at, integers_at=lanes.integers_at,
-                 function=kernel(function))
+    names = dict(__name__=__name__, load=lanes.load, floats_at=lanes.floats_at,
+                 integers_at=lanes.integers_at, function=kernel(function))
     exec(f"def packed(address): return function({loads})", names)
     return names["packed"], int64(int64)
 
