@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled code around a kernel: its entries for one state and for lanes, and the rows of a batch.
 
-Entries have plain addresses as arguments. What calls them is ``kernel/extension.c``.
+Entries have plain addresses as arguments; the extension (``kernel/extension.py``) calls them.
 """
 from __future__ import annotations
 

@@ -145,6 +145,16 @@ def test_quaternions_are_checked():
     q = pair.state(1)[0]
     expected = call(pair.model, pair.data, 1, q).copy()
     assert np.array_equal(call(pair.model, pair.data, 1, q), expected) and len(left) == 1
+    for error, is_taken in ((0.9e-6, True), (-0.9e-6, True), (1.1e-6, False), (-1.1e-6, False)):
+        near = q.copy()
+        near[3:7] *= np.sqrt((1.0 + error) / (q[3:7] @ q[3:7]))
+        if is_taken:
+            call(pair.model, pair.data, 1, near)
+        else:
+            with pytest.raises(ValueError, match="unit quaternion"):
+                call(pair.model, pair.data, 1, near)
+    assert len(left) == 3
+    left.clear()
     for scale in (1.0 + 1e-5, 0.0, -2.0):
         wrong = q.copy()
         wrong[3:7] *= scale
@@ -153,7 +163,7 @@ def test_quaternions_are_checked():
     wrong = q.copy()
     wrong[3:7] *= -1.0                              # the same rotation
     peer.close(call(pair.model, pair.data, 1, wrong), expected)
-    assert len(left) == 4
+    assert len(left) == 3
 
 
 def test_the_number_of_constraints_is_open_but_the_same():
