@@ -31,7 +31,7 @@ from dyn_ros.engine.kernel.fields import Q
 
 ARM = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 CALLS = 20_000
-ADDRESS = numba.int64(numba.int64)
+KERNEL = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)
 
 
 def cycles(model: dyn_ros.Model) -> dict[str, Callable[..., object]]:
@@ -81,12 +81,12 @@ def in_a_row(call: Callable[[], object]) -> float:
 
 
 @numba.njit
-def compiled_loop(function, address, q, target, count):
-    """Call a function by its address, with a copy of q."""
+def compiled_loop(function, addresses, q, target, count):
+    """Call a kernel by its address, with a copy of q."""
     for _ in range(count):
         for i in range(len(q)):
             target[i] = q[i]
-        function(address)
+        function(*addresses)
 
 
 def by_address(model: dyn_ros.Model, name: str, q: np.ndarray) -> dict[str, float]:
@@ -96,20 +96,20 @@ def by_address(model: dyn_ros.Model, name: str, q: np.ndarray) -> dict[str, floa
     expected = function(model, data, q).copy()
     program = ALGORITHMS[name].program(model)
     [ready] = [call for call in data._ready.values() if call.program is program]
-    compiled = numba.cfunc(ADDRESS)(native.for_workspace(program.kernel))
-    through_ctypes = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(compiled.address)
+    compiled = KERNEL(program.one.address)
+    addresses = native.addresses(model, ready.workspace)
     start = ready.workspace.offset(Q)
     target = ready.workspace.work[start:start + model.nq]
     result = ready.results
     result[:] = np.nan
-    compiled_loop(compiled, ready.address, q, target, 1)
+    compiled_loop(compiled, addresses, q, target, 1)
     assert np.array_equal(result, expected)
     times = {"from Python": in_a_row(lambda: function(model, data, q)),
-             "by its address, ctypes": in_a_row(lambda: through_ctypes(ready.address))}
+             "by its address, ctypes": in_a_row(lambda: compiled(*addresses))}
     best = np.inf
     for _ in range(20):
         began = time.perf_counter()
-        compiled_loop(compiled, ready.address, q, target, CALLS)
+        compiled_loop(compiled, addresses, q, target, CALLS)
         best = min(best, (time.perf_counter() - began) / CALLS * 1e6)
     return times | {"by its address, compiled code": best}
 

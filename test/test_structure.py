@@ -15,7 +15,7 @@ ORDER = (
     "check", "model", "identification", "identification/report", "observer", "cdr", "states",
     "logs/formats", "logs/write", "logs/run", "logs", "viewer/scene", "viewer/page", "viewer",
     "nodes/robot", "nodes/messages", "nodes/base", "nodes/services", "nodes/markers", "nodes",
-    "demo", "command", ".")
+    "export", "demo", "command", ".")
 """A folder imports only from itself and from those before it."""
 PUBLIC = Path("__init__.py")            # what users see, and what does not compute may call
 FIRST = Path("command/ctrl_c.py")       # imported before everything else; imports nothing

@@ -32,8 +32,8 @@ class BatchSpace:
         self._workspace = Workspace(model, program.fields | {EMPTY}, lanes=True)
         self._tiles: dict[tuple[Field, int], tuple[NDArray[np.int64], int]] = {}
         self.totals: dict[Field, Array] = {}
-        self._options, self._table = (native.packing(algorithm.options),
-                                      memoryview(self._workspace.table))
+        table: Any = self._workspace.table
+        self._options, self._table = native.packing(algorithm.options), memoryview(table)
         self._varying = [(n, f) for n, f in enumerate(algorithm.inputs)
                          if f in algorithm.optional or f.is_open]
         self._open_results = [(n, f) for n, f in enumerate(algorithm.results) if f.is_open]
@@ -46,8 +46,10 @@ class BatchSpace:
             (0, 0, 0, 0, work, offset(f), *(native.quaternions(model) if f.shape == ("nq",)
                                             else (0, 0))) for f in algorithm.inputs], np.int64)
         self._scatter = np.array([
-            (0, 0, 0, 0, work, self._address_of_tiles(f, row_length(model, f, 0)), 0,
-             offset(EMPTY)) for f in algorithm.results], np.int64)
+            (0, 0, 0, 0, work, 0, 0, offset(EMPTY)) for f in algorithm.results], np.int64)
+        for n, f in enumerate(algorithm.results):
+            if not (f.is_open or f.summed):
+                self._scatter[n, 5] = self._address_of_tiles(f, _padded(_row_shape(model, f, 0)))
         self._arguments = (program.lanes.address, native.GATHER.address, native.SCATTER.address,
                            *addresses, LANES, self._gather, len(self._gather), self._scatter,
                            len(self._scatter))
@@ -174,9 +176,9 @@ def _row_shape(model: Model, known: Field, constraints: int) -> tuple[int, ...]:
     return (shape[0] - 1, *shape[1:]) if known.shape[:1] == ("rows",) else shape
 
 
-def row_length(model: Model, known: Field, constraints: int) -> int:
-    """Numbers in a result's row: long ones are padded to whole cache lines; 0 for a sum."""
-    count = 0 if known.summed else math.prod(_row_shape(model, known, constraints))
+def _padded(shape: tuple[int, ...]) -> int:
+    """Numbers in the row of a result: long ones consist of whole cache lines."""
+    count = math.prod(shape)
     return -(-count // LANES) * LANES if count >= LANES * LANES else count
 
 
@@ -188,7 +190,7 @@ def new_result(data: Data, known: Field, size: int, constraints: int) -> tuple[A
     if known.summed:
         return np.empty((size, 0)), np.zeros(axis_lengths(data.model, known.shape))
     shape = _row_shape(data.model, known, constraints)
-    rows = data._buffer_pool.array((size, row_length(data.model, known, constraints)))
+    rows = data._buffer_pool.array((size, _padded(shape)))
     results = rows[:, :math.prod(shape)].reshape(size, *shape)
     return rows, results.swapaxes(-1, -2) if known.transposed else results
 

@@ -32,14 +32,15 @@ def _renew_lock() -> None:
 os.register_at_fork(after_in_child=_renew_lock)
 
 
-if JIT:
-    _Base = native().DataBase
-else:
-    class _Base:
-        """What the compiled call reads from a Data."""
+class _Interpreted:
+    """What the extension reads from a Data, if nothing is compiled."""
 
-        def __init__(self) -> None:
-            self._owner, self._prepared = _FREE, []
+    def __init__(self) -> None:
+        self._owner: int = _FREE
+        self._prepared: list[Any] = []
+
+
+_Base: Any = native().DataBase if JIT else _Interpreted
 
 
 class _Unallocated:
@@ -132,7 +133,8 @@ class Data(_Base):
         _declare_attributes()
         self.__dict__.update(
             model=model, _constants=model._floats, _arrays={}, _ready={}, _batch_spaces={},
-            _tables={}, _newest_table=((), None), _busy_thread=0, _threads=WorkerThreads(), _buffer_pool=BufferPool())
+            _tables={}, _newest_table=((), None), _busy_thread=0, _threads=WorkerThreads(),
+            _buffer_pool=BufferPool())
 
     def _array(self, known: Field) -> Array:
         """The array of a public field, including the universe."""

@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled code around a kernel: its entries for one state and for lanes, and the rows of a batch.
 
-Entries have plain addresses as arguments. What calls them is ``kernel/extension.c``.
+Entries have plain addresses as arguments; the extension (``kernel/extension.py``) calls them.
 """
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from ..kernel import extension
 from ..kernel import lanes as la
@@ -137,7 +139,7 @@ def addresses(model: Model, workspace: Workspace) -> tuple[int, int, int, int]:
 
 
 def quaternions(model: Model) -> tuple[int, int]:
-    """Where the quaternions of a configuration start: the address of their offsets, their number."""
+    """Address of the offsets of the quaternions in a configuration, and their number."""
     start = 8 * int(model._ints[ly.UNIT_LIST])
     return extension.native().address(model._ints) + start, int(model._ints[ly.NUNIT])
 
@@ -159,16 +161,17 @@ def prepared(algorithm: Any, data: Any, workspace: Workspace, results: Any,
     """The call for one state of a Data, for the extension."""
     model, places = data.model, addresses(data.model, workspace)
     table, work = places[1], places[3]
-    inputs = tuple(
-        (work + 8 * workspace.offset(f), table + 8 * (ly.HAS_INPUT + f), *_shape(model, f),
-         f not in algorithm.optional, f.is_open, f.shape == ("nq",))
-        for f in algorithm.inputs)
-    options = tuple((table + 8 * (ly.OPTION + option), shift, mask)
-                    for option, shift, mask in packing(algorithm.options))
+    inputs = [(work + 8 * workspace.offset(f), table + 8 * (ly.HAS_INPUT + f), *_shape(model, f),
+               f not in algorithm.optional, f.is_open, f.shape == ("nq",))
+              for f in algorithm.inputs]
+    options = [(table + 8 * (ly.OPTION + option), shift, mask)
+               for option, shift, mask in packing(algorithm.options)]
+    code = algorithm.program(model).one.address
     return extension.native().Prepared(
         model, (workspace, model._ints, model._floats), results, finish,
-        algorithm.program(model).one.address, places, table + 8 * ly.NCONSTRAINTS,
-        MAX_CONSTRAINTS, *quaternions(model), inputs, options)
+        np.array([(code, *places, table + 8 * ly.NCONSTRAINTS, MAX_CONSTRAINTS,
+                   *quaternions(model))]),
+        np.array(inputs, np.int64), np.array(options, np.int64).reshape(-1, 3))
 
 
 def _shape(model: Model, known: Field) -> tuple[int, int]:

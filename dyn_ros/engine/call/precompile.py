@@ -61,7 +61,7 @@ def precompile(names: Sequence[str] | None = None, batch: bool = True,
     todo |= {entry: entry.name for entry in more}
     missing = [entry for entry in todo if not (entry.call or entry.is_cached())] if JIT else []
     # Processes start at both ends; calls for batches share no compiled functions with the others.
-    missing.sort(key={program.batch for algorithm in ALGORITHMS.values()
+    missing.sort(key={program.lanes for algorithm in ALGORITHMS.values()
                       for program in algorithm.programs}.__contains__)
     compiled = set()
     begun = len(todo) - len(missing)

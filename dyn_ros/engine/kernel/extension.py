@@ -2,12 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The C extension that calls machine code: the installed one, or one that is built once.
 
-A source checkout has none. It is then built in the private folder of the cache, for this version of
-Python and NumPy.
+In a source checkout, it is built beside its sources, or in the private folder of the cache if that
+is not possible. It is built again if a source has changed.
 """
 import functools
 import hashlib
-import importlib
 import importlib.machinery
 import importlib.util
 import os
@@ -24,10 +23,18 @@ import numpy as np
 
 from . import cache
 
-SOURCE = Path(__file__).with_name("extension.c")
+_FOLDER = Path(__file__).parent
+SOURCES = tuple(_FOLDER / name for name in (
+    "extension.c", "one_state.c", "batches.c", "extension.h"))
 _NAME = f"{__package__}._native"
-_SUFFIX = sysconfig.get_config_var("EXT_SUFFIX") or ".so"
+SUFFIX = sysconfig.get_config_var("EXT_SUFFIX") or ".so"
 _REMEDY = "install gcc and the headers of Python (python3-dev), or a wheel of dyn_ros"
+
+
+def _digest() -> str:
+    """What an extension depends on: its sources, and the interface of NumPy."""
+    parts = (np.__version__.split(".")[0].encode(), *(path.read_bytes() for path in SOURCES))
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:32]
 
 
 def _compiler() -> list[str]:
@@ -36,53 +43,59 @@ def _compiler() -> list[str]:
         words = shlex.split(command or "")
         if words and shutil.which(words[0]):
             return words
-    raise ImportError(f"dyn_ros needs a C compiler to build its extension: {_REMEDY}")
+    raise ImportError(f"dyn_ros has no C compiler to build its extension: {_REMEDY}")
 
 
 def build(target: str | os.PathLike[str]) -> None:
-    """Build the extension for this Python and NumPy; ImportError if that is impossible."""
+    """Build the extension for this Python and NumPy, atomically; ImportError if that fails."""
     include = sysconfig.get_path("include")
     if not os.path.exists(os.path.join(include, "Python.h")):
-        raise ImportError(f"dyn_ros needs {include}/Python.h to build its extension: {_REMEDY}")
+        raise ImportError(f"dyn_ros finds no {include}/Python.h to build its extension: {_REMEDY}")
     link = (["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin"
             else ["-shared"])
-    command = [*_compiler(), "-std=c11", "-O3", "-DNDEBUG", "-fPIC", "-fvisibility=hidden",
-               *link, f"-I{include}", f"-I{np.get_include()}", str(SOURCE), "-o", str(target)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise ImportError(f"dyn_ros could not build its extension: {shlex.join(command)} failed "
-                          f"({_REMEDY}):\n{done.stderr[-2000:]}")
-
-
-def _built() -> Path:
-    """The extension in the cache, which is built if necessary; several processes may do so."""
-    parts = (SOURCE.read_bytes(), Path(__file__).read_bytes(), np.__version__.encode(),
-             _SUFFIX.encode(), sys.version.encode())
-    digest = hashlib.sha256(b"\0".join(parts)).hexdigest()[:32]
-    path = cache.cache_folder() / f"native-{digest}{_SUFFIX}"
-    if cache.is_private(path):
-        os.utime(path)                              # in use: keep it
-        return path
-    descriptor, temporary = tempfile.mkstemp(prefix=".native-", suffix=_SUFFIX, dir=path.parent)
+    command = [*_compiler(), "-std=c11", "-O3", "-DNDEBUG", f'-DDIGEST="{_digest()}"', "-fPIC",
+               "-fvisibility=hidden", *link, f"-I{include}", f"-I{np.get_include()}",
+               *(str(path) for path in SOURCES if path.suffix == ".c"), "-o"]
+    descriptor, temporary = tempfile.mkstemp(prefix=".native-", dir=Path(target).parent)
     os.close(descriptor)
     try:
-        build(temporary)
-        os.chmod(temporary, 0o700)
-        os.replace(temporary, path)
+        done = subprocess.run([*command, temporary], capture_output=True, text=True)
+        if done.returncode:
+            raise ImportError(f"dyn_ros could not build its extension: {shlex.join(command)} "
+                              f"{target} failed; {_REMEDY}\n{done.stderr[-2000:]}")
+        os.chmod(temporary, 0o755)
+        os.replace(temporary, target)
     finally:
         if os.path.exists(temporary):
             os.unlink(temporary)
+
+
+def _is_current(path: Path) -> bool:
+    """Whether an extension is of these sources, which a wheel need not have."""
+    if not path.exists():
+        return False
+    has_sources = all(source.exists() for source in SOURCES)
+    return not has_sources or _digest().encode() in path.read_bytes()
+
+
+def _built() -> Path:
+    """The extension beside its sources, or in the cache; built if there is none of these."""
+    path = _FOLDER / f"_native{SUFFIX}"
+    if not _is_current(path):
+        if not os.access(_FOLDER, os.W_OK):
+            path = cache.cache_folder() / f"native-{_digest()}{SUFFIX}"
+            if cache.is_private(path):
+                os.utime(path)                      # in use: keep it
+                return path
+        build(path)
     return path
 
 
 @functools.cache
 def native() -> ModuleType:
-    """The extension module."""
-    try:
-        return importlib.import_module(_NAME)
-    except ModuleNotFoundError:
-        path = str(_built())
-    loader = importlib.machinery.ExtensionFileLoader(_NAME, path)
+    """The extension module; ImportError if it is not installed and cannot be built."""
+    path = _built()
+    loader = importlib.machinery.ExtensionFileLoader(_NAME, str(path))
     spec = importlib.util.spec_from_file_location(_NAME, path, loader=loader)
     assert spec
     module = importlib.util.module_from_spec(spec)

@@ -17,7 +17,6 @@ import pytest
 
 import dyn_ros
 import peer
-from dyn_ros.engine.algorithms.all_terms import Terms
 from dyn_ros.engine.call import batch, workspace
 from dyn_ros.engine.call import data as data_module
 from dyn_ros.engine.call.data import BUSY

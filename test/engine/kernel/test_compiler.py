@@ -237,7 +237,7 @@ def first_kernel(r):
 
 Algorithm("first", first_kernel, (Q,), (FIRST,))
 program, = ALGORITHMS["first"].programs
-print([program.one.file_name(), program.batch.file_name()])
+print([program.one.file_name(), program.lanes.file_name()])
 """
 
 

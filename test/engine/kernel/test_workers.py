@@ -82,7 +82,7 @@ def test_none_are_compiled(entries):
 
 
 def test_every_algorithm_has_its_entries():
-    assert {f"{name}-{kind}" for name in ALGORITHMS for kind in ("one", "batch")} <= set(ENTRIES)
+    assert {f"{name}-{kind}" for name in ALGORITHMS for kind in ("one", "lanes")} <= set(ENTRIES)
 
 
 def test_a_script_without_a_guard_is_not_imported_again(empty_cache, tmp_path):
@@ -107,5 +107,6 @@ def test_calls_for_batches_are_compiled_after_all_others(empty_cache, monkeypatc
             monkeypatch.setattr(entry, "call", None)
             monkeypatch.setattr(entry, "load", lambda before: False)
     precompile.precompile(["crba", "minverse"])
-    assert taken == ["crba-one", "minverse-one", "minverse-coupled-one",
-                     "crba-batch", "minverse-batch", "minverse-coupled-batch"]
+    assert taken == ["crba-one", "call-gather", "call-scatter", "minverse-one",
+                     "minverse-coupled-one",
+                     "crba-lanes", "minverse-lanes", "minverse-coupled-lanes"]

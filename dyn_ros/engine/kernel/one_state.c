@@ -1,0 +1,463 @@
+/* Copyright dyn_ros contributors
+   SPDX-License-Identifier: Apache-2.0
+
+   The call of an algorithm for one state.
+
+   A Prepared has the addresses of everything that such a call reads and writes. Whatever is not a
+   plain call with valid arrays is left to Python, which converts, or explains what is wrong.
+   Between the look-up of a Prepared and its results, no Python code runs. */
+#define NO_IMPORT_ARRAY
+#include "extension.h"
+
+#define UNIT_TOLERANCE 1e-6             /* of the squared norm of a quaternion, as in lie.py */
+
+/* --- Prepared: the call of an algorithm for one state of a Data */
+
+/* Rows of int64 arrays that Python passes, with addresses of what a call reads and writes. */
+typedef struct {
+    int64_t code, ints, table, floats, work, nconstraints, most_constraints, quaternions,
+        nquaternions;
+} Places;
+
+typedef struct {
+    int64_t target, given;              /* given: whether the caller passed it */
+    int64_t rows, columns;              /* columns: 0 of a vector, and if their number is open */
+    int64_t is_required, is_open, is_configuration;
+} Input;
+
+typedef struct {
+    int64_t target, shift, mask;
+} Option;
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *model, *memory, *results, *finish;    /* finish: returns the results, or is None */
+    const Places *places;
+    const Input *inputs;
+    const Option *options;
+    Py_ssize_t ninputs, noptions;
+} Prepared;
+
+/* Copy numbers; return whether all are finite. Without branches, which compilers vectorize. */
+static bool
+copy_finite(double *restrict target, const double *restrict source, int64_t count)
+{
+    uint64_t found = 0;
+    for (int64_t k = 0; k < count; k++) {
+        double difference = source[k] - source[k];      /* +-0, or NaN */
+        uint64_t bits;
+        memcpy(&bits, &difference, sizeof bits);
+        found |= bits;
+        target[k] = source[k];
+    }
+    return found << 1 == 0;
+}
+
+static bool
+are_unit(const Places *places, const double *q)
+{
+    const int64_t *starts = AT(const int64_t, places->quaternions);
+    for (int64_t n = 0; n < places->nquaternions; n++) {
+        const double *x = q + starts[n];
+        double e = x[0] * x[0] + x[1] * x[1] + x[2] * x[2] + x[3] * x[3] - 1.0;
+        if (!(e * e < UNIT_TOLERANCE * UNIT_TOLERANCE)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Set the number of constraints; return whether that of another input agrees. */
+static bool
+set_constraints(const Places *places, int64_t length)
+{
+    int64_t *known = AT(int64_t, places->nconstraints);
+    if (length > places->most_constraints || (*known >= 0 && *known != length)) {
+        return false;
+    }
+    *known = length;
+    return true;
+}
+
+static bool
+has_shape(const Places *places, const Input *input, PyArrayObject *array)
+{
+    const int ndim = PyArray_NDIM(array);
+    const npy_intp *shape = PyArray_DIMS(array);
+    if (input->is_open) {
+        const int expected = input->rows > 1 ? 2 : 1;
+        return ndim == expected && (expected == 1 || shape[0] == input->rows)
+               && set_constraints(places, shape[ndim - 1]);
+    }
+    if (input->columns > 0) {
+        return ndim == 2 && shape[0] == input->rows && shape[1] == input->columns;
+    }
+    return ndim == 1 && shape[0] == input->rows;
+}
+
+static bool
+copy_input(const Places *places, const Input *input, PyObject *object)
+{
+    int64_t *given = AT(int64_t, input->given);
+    *given = 0;
+    if (object == Py_None) {
+        return !input->is_required;
+    }
+    if (!PyArray_CheckExact(object)) {
+        return false;
+    }
+    PyArrayObject *array = (PyArrayObject *)object;
+    double *target = AT(double, input->target);
+    if (PyArray_TYPE(array) != NPY_DOUBLE || !PyArray_ISCARRAY_RO(array)
+        || !has_shape(places, input, array)
+        || !copy_finite(target, PyArray_DATA(array), PyArray_SIZE(array))
+        || (input->is_configuration && !are_unit(places, target))) {
+        return false;
+    }
+    *given = 1;
+    return true;
+}
+
+typedef struct {
+    PyObject_HEAD
+    long long owner;                    /* identifier of a thread */
+    PyObject *prepared;                 /* a list of Prepared or None, by number of the Call */
+} DataBase;
+
+static int64_t
+run_one(const Prepared *prepared, const DataBase *data, PyObject *model, int64_t selector,
+        PyObject *const *inputs, Py_ssize_t count)
+{
+    const Places *places = prepared->places;
+    if (data->owner != (long long)PyThread_get_thread_ident() || model != prepared->model
+        || count != prepared->ninputs) {
+        return REJECTED;
+    }
+    *AT(int64_t, places->nconstraints) = -1;
+    for (Py_ssize_t n = 0; n < prepared->noptions; n++) {
+        const Option *option = &prepared->options[n];
+        *AT(int64_t, option->target) = (selector >> option->shift) & option->mask;
+    }
+    for (Py_ssize_t n = 0; n < count; n++) {
+        if (!copy_input(places, &prepared->inputs[n], inputs[n])) {
+            return REJECTED;
+        }
+    }
+    return ((kernel_code)places->code)(AT(const int64_t, places->ints), AT(int64_t, places->table),
+                                       AT(const double, places->floats), AT(double, places->work));
+}
+
+static PyTypeObject DataBaseType;
+
+static PyObject *
+prepared_run(PyObject *self, PyObject *arguments)
+{
+    PyObject *data, *model, *given, *inputs;
+    int64_t selector;
+    if (!PyArg_ParseTuple(arguments, "O!OOO!:run", &DataBaseType, &data, &model, &given,
+                          &PyTuple_Type, &inputs)
+        || as_integer(given, &selector) < 0) {
+        return NULL;
+    }
+    return PyLong_FromLongLong(run_one(
+        (Prepared *)self, (DataBase *)data, model, selector, PySequence_Fast_ITEMS(inputs),
+        PyTuple_GET_SIZE(inputs)));
+}
+
+/* The rows of an int64 array; NULL with an exception if it is none, or has another width. */
+static const void *
+rows_of(PyObject *object, size_t size, Py_ssize_t *count)
+{
+    PyArrayObject *array = (PyArrayObject *)object;
+    const npy_intp width = (npy_intp)(size / sizeof(int64_t));
+    if (!PyArray_Check(object) || PyArray_TYPE(array) != NPY_INT64 || !PyArray_ISCARRAY_RO(array)
+        || PyArray_NDIM(array) != 2 || PyArray_DIM(array, 1) != width) {
+        return PyErr_Format(PyExc_ValueError, "expected a contiguous array of int64, (n, %zd)",
+                            (Py_ssize_t)width);
+    }
+    *count = PyArray_DIM(array, 0);
+    return PyArray_DATA(array);
+}
+
+static PyObject *
+prepared_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    static char *names[] = {"model", "memory", "results", "finish", "places", "inputs", "options",
+                            NULL};
+    PyObject *model, *memory, *results, *finish, *places, *inputs, *options;
+    Py_ssize_t nplaces;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OOOOOOO:Prepared", names, &model,
+                                     &memory, &results, &finish, &places, &inputs, &options)) {
+        return NULL;
+    }
+    Prepared *prepared = (Prepared *)type->tp_alloc(type, 0);
+    if (prepared == NULL) {
+        return NULL;
+    }
+    prepared->model = Py_NewRef(model);
+    prepared->results = Py_NewRef(results);
+    prepared->finish = Py_NewRef(finish);
+    prepared->memory = PyTuple_Pack(4, memory, places, inputs, options);
+    prepared->places = rows_of(places, sizeof(Places), &nplaces);
+    if (prepared->memory == NULL || prepared->places == NULL
+        || (prepared->inputs = rows_of(inputs, sizeof(Input), &prepared->ninputs)) == NULL
+        || (prepared->options = rows_of(options, sizeof(Option), &prepared->noptions)) == NULL) {
+        Py_CLEAR(prepared);
+    }
+    return (PyObject *)prepared;
+}
+
+static int
+prepared_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Prepared *prepared = (Prepared *)self;
+    Py_VISIT(prepared->model);
+    Py_VISIT(prepared->memory);
+    Py_VISIT(prepared->results);
+    Py_VISIT(prepared->finish);
+    return 0;
+}
+
+static void
+prepared_dealloc(PyObject *self)
+{
+    Prepared *prepared = (Prepared *)self;
+    PyObject_GC_UnTrack(self);
+    Py_CLEAR(prepared->model);
+    Py_CLEAR(prepared->memory);
+    Py_CLEAR(prepared->results);
+    Py_CLEAR(prepared->finish);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyMethodDef prepared_methods[] = {
+    {"run", prepared_run, METH_VARARGS,
+     "run(data, model, selector, inputs): copy a tuple of inputs, call; return the status."},
+    {NULL},
+};
+
+static PyMemberDef prepared_members[] = {
+    {"results", T_OBJECT_EX, offsetof(Prepared, results), READONLY, NULL},
+    {"finish", T_OBJECT_EX, offsetof(Prepared, finish), READONLY, NULL},
+    {NULL},
+};
+
+/* Immutable, and members of no cycle but through a Data, which clears its list: no tp_clear, after
+   which a call could find neither results nor memory. */
+static PyTypeObject PreparedType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "dyn_ros.engine.kernel._native.Prepared",
+    .tp_doc = "The memory and the machine code of an algorithm's call for one state of a Data.",
+    .tp_basicsize = sizeof(Prepared),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_new = prepared_new,
+    .tp_methods = prepared_methods,
+    .tp_members = prepared_members,
+    .tp_traverse = prepared_traverse,
+    .tp_dealloc = prepared_dealloc,
+};
+
+/* --- DataBase: what a call reads from a Data */
+
+static PyObject *
+data_new(PyTypeObject *type, PyObject *Py_UNUSED(arguments), PyObject *Py_UNUSED(keywords))
+{
+    DataBase *data = (DataBase *)type->tp_alloc(type, 0);
+    if (data != NULL && (data->prepared = PyList_New(0)) == NULL) {
+        Py_CLEAR(data);
+    }
+    return (PyObject *)data;
+}
+
+static int
+data_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(((DataBase *)self)->prepared);
+    return 0;
+}
+
+static int
+data_clear(PyObject *self)
+{
+    Py_CLEAR(((DataBase *)self)->prepared);
+    return 0;
+}
+
+static void
+data_dealloc(PyObject *self)
+{
+    PyObject_GC_UnTrack(self);
+    data_clear(self);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyMemberDef data_members[] = {
+    {"_owner", T_LONGLONG, offsetof(DataBase, owner), 0, "The identifier of a thread."},
+    {"_prepared", T_OBJECT_EX, offsetof(DataBase, prepared), READONLY,
+     "The calls for one state, by number; None before the first one."},
+    {NULL},
+};
+
+static PyTypeObject DataBaseType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "dyn_ros.engine.kernel._native.DataBase",
+    .tp_doc = "The base of Data: its owner, and what is prepared for its calls.",
+    .tp_basicsize = sizeof(DataBase),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .tp_new = data_new,
+    .tp_members = data_members,
+    .tp_traverse = data_traverse,
+    .tp_clear = data_clear,
+    .tp_dealloc = data_dealloc,
+};
+
+/* --- Call: what an algorithm's public function calls */
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *checked;                  /* (model, data, threads, selector, inputs) */
+    PyObject *zero;                     /* the selector of a call without one */
+    Py_ssize_t number;
+    int has_selector;
+} Call;
+
+/* The new reference to what is prepared for a call; NULL if nothing is. */
+static Prepared *
+find_prepared(const Call *call, PyObject *data)
+{
+    if (!PyObject_TypeCheck(data, &DataBaseType)) {
+        return NULL;
+    }
+    PyObject *list = ((DataBase *)data)->prepared;
+    if (list == NULL || call->number >= PyList_GET_SIZE(list)) {
+        return NULL;
+    }
+    PyObject *item = PyList_GET_ITEM(list, call->number);
+    if (!Py_IS_TYPE(item, &PreparedType)) {
+        return NULL;
+    }
+    return (Prepared *)Py_NewRef(item);
+}
+
+static PyObject *
+call_checked(const Call *call, PyObject *const *arguments, PyObject *selector, Py_ssize_t before,
+             Py_ssize_t count)
+{
+    PyObject *inputs = PyTuple_New(count);
+    if (inputs == NULL) {
+        return NULL;
+    }
+    for (Py_ssize_t n = 0; n < count; n++) {
+        PyTuple_SET_ITEM(inputs, n, Py_NewRef(arguments[before + n]));
+    }
+    PyObject *result = PyObject_CallFunctionObjArgs(
+        call->checked, arguments[0], arguments[1], arguments[2], selector, inputs, NULL);
+    Py_DECREF(inputs);
+    return result;
+}
+
+static PyObject *
+call_call(PyObject *self, PyObject *const *arguments, size_t nargsf, PyObject *names)
+{
+    const Call *call = (Call *)self;
+    const Py_ssize_t before = 3 + call->has_selector, count = PyVectorcall_NARGS(nargsf) - before;
+    PyObject *selector = call->has_selector && count >= 0 ? arguments[3] : call->zero;
+    int64_t options = 0;
+    if (has_keywords("the call of an algorithm", names) < 0) {
+        return NULL;
+    }
+    if (count < 0) {
+        return PyErr_Format(PyExc_TypeError, "expected model, data, threads, %sand the inputs, got "
+                            "%zd arguments", call->has_selector ? "a selector " : "",
+                            count + before);
+    }
+    if (call->has_selector && as_integer(selector, &options) < 0) {
+        if (!PyErr_ExceptionMatches(PyExc_TypeError)) {
+            return NULL;
+        }
+        PyErr_Clear();                              /* Python explains it */
+        return call_checked(call, arguments, selector, before, count);
+    }
+    Prepared *prepared = find_prepared(call, arguments[1]);
+    if (prepared == NULL) {
+        return call_checked(call, arguments, selector, before, count);
+    }
+    PyObject *result = NULL;
+    const bool done = run_one(prepared, (DataBase *)arguments[1], arguments[0], options,
+                              arguments + before, count) == 0;
+    if (done) {
+        result = prepared->finish == Py_None ? Py_NewRef(prepared->results)
+                                             : PyObject_CallNoArgs(prepared->finish);
+    }
+    Py_DECREF(prepared);
+    return done ? result : call_checked(call, arguments, selector, before, count);
+}
+
+static PyObject *
+call_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    static char *names[] = {"number", "checked", "has_selector", NULL};
+    Py_ssize_t number;
+    PyObject *checked;
+    int has_selector;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "nOp:Call", names, &number, &checked,
+                                     &has_selector)) {
+        return NULL;
+    }
+    if (number < 0) {
+        return PyErr_Format(PyExc_ValueError, "number: expected 0 or more, got %zd", number);
+    }
+    Call *call = (Call *)type->tp_alloc(type, 0);
+    if (call != NULL) {
+        call->vectorcall = call_call;
+        call->checked = Py_NewRef(checked);
+        call->number = number;
+        call->has_selector = has_selector;
+        if ((call->zero = PyLong_FromLong(0)) == NULL) {
+            Py_CLEAR(call);
+        }
+    }
+    return (PyObject *)call;
+}
+
+static int
+call_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(((Call *)self)->checked);
+    return 0;
+}
+
+static void
+call_dealloc(PyObject *self)
+{
+    PyObject_GC_UnTrack(self);
+    Py_CLEAR(((Call *)self)->checked);
+    Py_CLEAR(((Call *)self)->zero);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyTypeObject CallType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "dyn_ros.engine.kernel._native.Call",
+    .tp_doc = "Call(number, checked, has_selector): (model, data, threads, [selector,] *inputs).",
+    .tp_basicsize = sizeof(Call),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_new = call_new,
+    .tp_call = PyVectorcall_Call,
+    .tp_vectorcall_offset = offsetof(Call, vectorcall),
+    .tp_traverse = call_traverse,
+    .tp_dealloc = call_dealloc,
+};
+
+/* --- */
+
+int
+add_calls(PyObject *module)
+{
+    return PyModule_AddType(module, &DataBaseType) < 0
+                   || PyModule_AddType(module, &PreparedType) < 0
+                   || PyModule_AddType(module, &CallType) < 0
+               ? -1
+               : 0;
+}

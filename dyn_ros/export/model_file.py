@@ -1,0 +1,135 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Model files: a robot for the C library, which uses the bytes of the file where they are.
+
+A file is a header of integers and then sections, each an array of 8-byte numbers or of characters.
+The header contains for each section its offset in bytes and its number of elements. All numbers
+are little-endian. ``runtime/model.c`` reads it.
+"""
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine.kernel import layout
+from ..engine.kernel.types import Array
+from ..engine.model.inertia import Payload, link_frame, packed_link
+from ..engine.model.model import Model
+
+MAGIC = int.from_bytes(b"dyn_ros\x01", "little")
+MAX_PAYLOADS = 8
+_ALIGNMENT = 64
+HEADER = ("MAGIC", "LAYOUT", "SIZE", "CHECKSUM", "NQ", "NV", "NJOINTS", "NFRAMES")
+"""The first integers of the header. The checksum is that of all bytes, with itself zero."""
+SECTIONS = ("INTS", "FLOATS", "BODIES", "LINKS", "ARMATURE", "LIMITS", "JOINTS", "FRAMES",
+            "PAYLOADS", "NAMES", "TEXT")
+"""What follows.
+
+INTS, FLOATS: what kernels read, see ``engine/kernel/layout.py``.
+BODIES, LINKS: parameters of the bodies of joints and of the links of frames without payloads,
+(njoints, 10) and (nframes, 10). ARMATURE: that of joints which are not locked, (nv,).
+LIMITS: lower and upper (nq,), velocity and effort limits, damping and friction (nv,).
+JOINTS: idx_q, idx_v, nq, nv and the parent of each joint. FRAMES: the joint that moves each frame,
+or -1, the frame of its link, and whether it is a link.
+PAYLOADS: for each slot the joint, the link, and ten parameters; a slot without mass is empty.
+NAMES: for the robot, and each joint, frame, velocity and position, where its name begins in TEXT,
+which ends with a zero as all of them.
+"""
+PAYLOAD = 12
+
+
+def layout_digest() -> int:
+    """What the layout of a model file and of kernels' tables depends on, a positive integer."""
+    numbers = [layout.TREE, layout.TREE_ROW, layout.ROWS, layout.FLOATS_ROW, layout.INERTIA,
+               layout.FRAME_ROW, layout.INERTIA_ROW, layout.TABLE, layout.OFFSET, MAX_PAYLOADS,
+               len(HEADER), len(SECTIONS)]
+    return checksum(np.array(numbers, np.int64)) >> 1
+
+
+def checksum(words: NDArray[np.int64]) -> int:
+    """FNV-1a of 64 bits, over 8-byte words."""
+    value = 0xcbf29ce484222325
+    for word in words.view(np.uint64).tolist():
+        value = ((value ^ word) * 0x100000001b3) & 0xffffffffffffffff
+    return value
+
+
+def write_model(model: Model, path: str | os.PathLike[str]) -> None:
+    """Write a robot to a file that the C library reads.
+
+    It contains all that ``model`` has: its gravity, armature, inertias and payloads, which C can
+    change, the limits, damping and friction of its joints, and all names.
+
+    Parameters
+    ----------
+    path : str or path
+        File to write, usually ``NAME.dynros``.
+
+    Raises
+    ------
+    ValueError
+        More than 8 payloads.
+    OSError
+        The file cannot be written.
+
+    Examples
+    --------
+    >>> dyn_ros.write_model(model, tmp_path / "arm.dynros")
+    """
+    Path(path).write_bytes(model_bytes(model))
+
+
+def model_bytes(model: Model) -> bytes:
+    """The content of a model file."""
+    if len(model.payloads) > MAX_PAYLOADS:
+        raise ValueError(f"model: expected at most {MAX_PAYLOADS} payloads, got "
+                         f"{len(model.payloads)}; add their inertias to those of links")
+    header = np.zeros(_rounded(len(HEADER) + 2 * len(SECTIONS)), np.int64)
+    header[:3] = MAGIC, layout_digest(), 0
+    header[4:8] = model.nq, model.nv, model.njoints, model.nframes
+    parts, end = [header.tobytes()], header.nbytes
+    for n, section in enumerate(_sections(model)):
+        content = section.tobytes()
+        header[len(HEADER) + 2 * n:][:2] = end, section.size
+        parts.append(content.ljust(8 * _rounded(-(-len(content) // 8)), b"\0"))
+        end += len(parts[-1])
+    header[HEADER.index("SIZE")] = end
+    parts[0] = header.tobytes()
+    words = np.frombuffer(b"".join(parts), np.int64).copy()
+    words.view(np.uint64)[HEADER.index("CHECKSUM")] = checksum(words)
+    return words.tobytes()
+
+
+def _rounded(words: int) -> int:
+    unit = _ALIGNMENT // 8
+    return -(-words // unit) * unit
+
+
+def _sections(model: Model) -> list[NDArray]:
+    """The sections, in their order."""
+    bodies = [joint.inertia.dynamic_parameters() for joint in model.tree.joints]
+    links = [packed_link(frame) for frame in model.tree.frames]
+    limits = (model.lower, model.upper, model.velocity_limit, model.effort_limit, model.damping,
+              model.friction)
+    joints = np.array([model.idx_q, model.idx_v, model.nqs, model.nvs, model.parents], np.int64)
+    frames = [(frame.parent, link_frame(model.tree, n), frame.kind == "body")
+              for n, frame in enumerate(model.tree.frames)]
+    texts = (model.name, *model.joint_names, *model.frame_names, *model.velocity_names,
+             *model.position_names)
+    encoded = [text.encode() + b"\0" for text in texts]
+    starts = np.cumsum([0, *map(len, encoded)])[:-1]
+    return [model._ints, model._floats, np.array(bodies, float), np.array(links, float),
+            model.armature, np.concatenate(limits), joints.T.ravel(),
+            np.array(frames, np.int64), _slots(list(model._payloads.values())),
+            starts.astype(np.int64), np.frombuffer(b"".join(encoded), np.uint8)]
+
+
+def _slots(payloads: Sequence[Payload]) -> Array:
+    slots = np.zeros((MAX_PAYLOADS, PAYLOAD))
+    for n, payload in enumerate(payloads):
+        slots[n] = payload.joint, payload.frame, *payload.inertia.dynamic_parameters()
+    return slots

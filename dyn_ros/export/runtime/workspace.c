@@ -1,0 +1,161 @@
+/* Copyright dyn_ros contributors
+   SPDX-License-Identifier: Apache-2.0
+   Workspaces: a table that says where each field is, and the fields. And calls, which copy arguments to fields. */
+#include <string.h>
+
+#include "runtime.h"
+
+typedef struct {
+  const function *owner;
+  const int64_t *ints;          /* of the model */
+  int64_t table[TABLE];
+} head;
+
+enum { HEAD = (sizeof(head) + 63) / 64 * 64, BEHIND = LANES };   /* kernels may read past the last field */
+
+static double *floats_of(void *work) { return (double *)((char *)work + HEAD); }
+
+static int64_t rounded(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
+
+int64_t axis_length(const dyn_ros_model *model, int axis, int64_t constraints)
+{
+  int64_t n = model->njoints;
+  switch (axis) {
+  case NQ_AXIS: return model->nq;
+  case NV_AXIS: return model->nv;
+  case NJOINTS_AXIS: return n;
+  case ROWS_AXIS: return n + 1;
+  case NCOLUMNS_AXIS: return model->ints[INTS_NALLCOLUMNS];
+  case NFRAMES_AXIS: return model->nframes;
+  case CONSTRAINTS_AXIS: return constraints;
+  case PADDED_AXIS: return rounded(model->nv);
+  case PARAMETERS_AXIS: return 10 * n;
+  case MOMENTS_AXIS: return 4 * n;
+  case PLACEMENTS_AXIS: return 6 * n;
+  case REGRESSION_AXIS: return rounded(10 * n) + LANES;
+  default: return axis - LENGTH;
+  }
+}
+
+static int64_t count(const dyn_ros_model *model, const int16_t axes[4], int64_t constraints)
+{
+  int64_t product = 1;
+  for (int n = 0; n < 4 && axes[n] != NOTHING; n++) product *= axis_length(model, axes[n], constraints);
+  return product;
+}
+
+static const program *program_for(const function *f, const dyn_ros_model *model)
+{
+  return &f->programs[model->ints[INTS_COUPLED] != 0];
+}
+
+size_t workspace_size(const function *f, const dyn_ros_model *model)
+{
+  if (!model || !model->ints) return 0;
+  const program *p = program_for(f, model);
+  int64_t floats = BEHIND;
+  for (int n = 0; n < p->nfields; n++) floats += count(model, p->fields[n].axes, MAX_CONSTRAINTS);
+  return HEAD + sizeof(double) * (size_t)floats;
+}
+
+static void fill(double *numbers, int64_t size, int content)
+{
+  const uint64_t undefined = 0x7ff8000000000000;        /* a NaN, so that a result that depends on it is one */
+  memset(numbers, 0, sizeof(double) * (size_t)size);
+  if (content == UNDEFINED) {
+    for (int64_t k = 0; k < size; k++) memcpy(&numbers[k], &undefined, sizeof undefined);
+  } else if (content == IDENTITIES) {
+    for (int64_t k = 0; k < size; k += 16)
+      for (int d = 0; d < 4; d++) numbers[k + 5 * d] = 1.0;
+  }
+}
+
+int workspace_init(const function *f, const dyn_ros_model *model, void *work, size_t size)
+{
+  if (!model || !model->ints) return DYN_ROS_NO_MODEL;
+  if (!work) return DYN_ROS_NO_WORKSPACE;
+  if ((uintptr_t)work % sizeof(double)) return DYN_ROS_NOT_ALIGNED;
+  if (size < workspace_size(f, model)) return DYN_ROS_TOO_SMALL;
+  const program *p = program_for(f, model);
+  head *h = work;
+  double *floats = floats_of(work);
+  int64_t end = 0;
+  memset(h, 0, sizeof *h);
+  for (int n = 0; n < p->nfields; n++) {
+    const field *one = &p->fields[n];
+    int64_t entries = count(model, one->axes, MAX_CONSTRAINTS);
+    h->table[OFFSET + one->number] = end;
+    h->table[SIZE + one->number] = entries;
+    fill(floats + end, entries, one->content);
+    end += entries;
+  }
+  memset(floats + end, 0, BEHIND * sizeof(double));
+  h->owner = f;
+  h->ints = model->ints;
+  return DYN_ROS_OK;
+}
+
+/* --- calls */
+
+static int are_finite(const double *numbers, int64_t size)
+{
+  double sum = 0.0;
+  for (int64_t k = 0; k < size; k++) sum += numbers[k] - numbers[k];   /* NaN unless finite */
+  return sum == 0.0;
+}
+
+static int are_unit(const dyn_ros_model *model, const double *q)
+{
+  for (int64_t n = 0; n < model->ints[INTS_NUNIT]; n++) {
+    const double *x = q + model->ints[model->ints[INTS_UNIT_LIST] + n];
+    double e = x[0] * x[0] + x[1] * x[1] + x[2] * x[2] + x[3] * x[3] - 1.0;
+    if (!(e * e < UNIT_TOLERANCE * UNIT_TOLERANCE)) return 0;
+  }
+  return 1;
+}
+
+static int check(const dyn_ros_model *model, const argument *a, const double *numbers, int64_t size)
+{
+  if (!are_finite(numbers, size)) return DYN_ROS_NOT_FINITE - ARGUMENT * a->text;
+  if (a->axes[0] == NQ_AXIS && !are_unit(model, numbers)) return DYN_ROS_NOT_UNIT - ARGUMENT * a->text;
+  return DYN_ROS_OK;
+}
+
+int call(const function *f, const dyn_ros_model *model, void *work, const int64_t (*options)[2], int noptions,
+         int64_t constraints, const double *const *inputs, double *const *results)
+{
+  head *h = work;
+  if (!model || !model->ints) return DYN_ROS_NO_MODEL;
+  if (!h) return DYN_ROS_NO_WORKSPACE;
+  if (h->owner != f || h->ints != model->ints) return DYN_ROS_OTHER_WORKSPACE;
+  double *floats = floats_of(work);
+  for (int n = 0; n < f->ninputs; n++) {
+    const argument *a = &f->inputs[n];
+    int64_t size = count(model, a->axes, constraints);
+    h->table[HAS_INPUT + a->number] = inputs[n] != NULL;
+    if (inputs[n]) {
+      if (model->checks) {
+        int code = check(model, a, inputs[n], size);
+        if (code) return code;
+      }
+      memcpy(floats + h->table[OFFSET + a->number], inputs[n], sizeof(double) * (size_t)size);
+    } else if (!a->is_optional && size > 0) {
+      return DYN_ROS_MISSING - ARGUMENT * a->text;
+    }
+  }
+  for (int n = 0; n < noptions; n++) h->table[options[n][0]] = options[n][1];
+  h->table[NCONSTRAINTS] = constraints;
+  int64_t status = program_for(f, model)->kernel(model->ints, h->table, model->floats, floats);
+  for (int n = 0; n < f->nresults; n++) {
+    const argument *a = &f->results[n];
+    if (!results[n]) continue;
+    int64_t size = count(model, a->axes, constraints), start = h->table[OFFSET + a->number];
+    if (a->axes[0] == ROWS_AXIS) {              /* without the row of the universe */
+      int64_t row = size / (model->njoints + 1);
+      start += row;
+      size -= row;
+    }
+    memcpy(results[n], floats + start, sizeof(double) * (size_t)size);
+  }
+  return (int)status;
+}

@@ -1,0 +1,73 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Batches: tiles of lanes, whole and not, and results larger than the caches."""
+import numpy as np
+import pytest
+
+import dyn_ros
+import peer
+from dyn_ros.engine.call import batch
+from dyn_ros.engine.kernel import extension
+from dyn_ros.engine.kernel.compiler import JIT
+from dyn_ros.engine.kernel.lanes import LANES
+
+pytestmark = pytest.mark.skipif(not JIT, reason="there are no lanes without a compiler")
+
+
+@pytest.fixture(scope="module")
+def solo():
+    return peer.new_pair("solo12", "floating")
+
+
+@pytest.mark.parametrize("size", [*range(1, LANES + 2), 3 * LANES - 1, 3 * LANES])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_every_size(solo, size, threads):
+    q, v, a, _ = solo.states(size)
+    f = solo.wrenches(1)
+    tau = dyn_ros.rnea(solo.model, solo.data, q, v, a, f, threads=threads)
+    M = dyn_ros.crba(solo.model, solo.data, q, threads=threads)
+    for n in range(size):
+        peer.close(tau[n], dyn_ros.rnea(solo.model, solo.data, q[n], v[n], a[n], f), 1e-12)
+        peer.close(M[n], dyn_ros.crba(solo.model, solo.data, q[n]), 1e-12)
+
+
+@pytest.mark.parametrize("few", [False, True])
+def test_results_larger_than_the_caches(solo, few, monkeypatch):
+    """Rows of whole cache lines are stored past them, and others are not."""
+    size = 3301
+    q, v, a, _ = solo.states(size)
+    past = []
+    run_batch = extension.native().run_batch
+
+    class Watched:
+        set_rows, address = extension.native().set_rows, extension.native().address
+
+        @staticmethod
+        def run_batch(*arguments):
+            status = run_batch(*arguments)
+            past.append(arguments[10][:, 6].tolist())
+            return status
+    monkeypatch.setattr(batch, "_extension", Watched)
+    if few:
+        monkeypatch.setattr(batch, "_PAST_CACHES", 1)
+    M = dyn_ros.crba(solo.model, solo.data, q)
+    tau = dyn_ros.rnea(solo.model, solo.data, q, v, a)
+    assert past == [[1], [0]]           # 18 columns are no whole cache lines
+    for n in (*range(0, size, 501), size - 1):
+        peer.close(M[n], dyn_ros.crba(solo.model, solo.data, q[n]), 1e-12)
+        peer.close(tau[n], dyn_ros.rnea(solo.model, solo.data, q[n], v[n], a[n]), 1e-12)
+    branches = dyn_ros.crba(solo.model, solo.data, q[0]) == 0.0
+    assert branches.any() and not M[:, branches].any()
+
+
+@pytest.mark.parametrize("state", [0, LANES - 1, LANES, 2 * LANES, 2 * LANES + 1])
+def test_a_bad_number_in_any_tile_is_found(solo, state):
+    q, v, a, _ = solo.states(2 * LANES + 2)
+    for x in (q, v, a):
+        kept, x[state, -1] = x[state, -1], np.inf
+        with pytest.raises(ValueError, match=rf"expected finite numbers, got inf in .\[{state}, "):
+            dyn_ros.rnea(solo.model, solo.data, q, v, a)
+        x[state, -1] = kept
+    q[state, 3:7] *= 1.0 + 1e-5
+    with pytest.raises(ValueError, match="unit quaternion"):
+        dyn_ros.crba(solo.model, solo.data, q)

@@ -1,0 +1,61 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A C program that calls exported functions with numbers from a file, and compares the results.
+
+For each state of each function the file has the arguments and the results that are expected. Each
+array begins with its length, -1 for NULL.
+"""
+import struct
+from pathlib import Path
+
+import numpy as np
+
+from dyn_ros.engine.kernel.fields import Field
+from dyn_ros.export.functions import argument_name
+from dyn_ros.export.sources import TABLES
+
+PRELUDE = Path(__file__).with_name("caller.c").read_text()
+
+
+def program(functions):
+    """The source of the program."""
+    calls = "\n".join(_test(one) for one in functions)
+    rows = "\n".join(f'  {{"{one.name}", test_{one.name}}},' for one in functions)
+    return PRELUDE.replace("@CALLS@", calls).replace("@ROWS@", rows)
+
+
+def _test(one):
+    lines, names = [], []
+    for n, x in enumerate(one.arguments):
+        if isinstance(x, Field):
+            lines.append(f"    const double *a{n} = next(&p);  /* {argument_name(x)} */")
+        elif x in TABLES:
+            kind = TABLES[x]
+            lines.append(f"    dyn_ros_{kind} t{n}; read_{kind}(model, &t{n}, &p); "
+                         f"const dyn_ros_{kind} *a{n} = &t{n};")
+        else:
+            lines.append(f"    int a{n} = (int)*next(&p);  /* {x.name} */")
+        names.append(f"a{n}")
+    results = [f"out[{n}]" for n in range(len(one.results))]
+    return (f"static double test_{one.name}(const dyn_ros_model *model, const double *p, int n)\n"
+            "{\n  double worst = 0.0;\n"
+            f"  size_t size = dyn_ros_{one.name}_workspace_size(model);\n"
+            "  void *work = allocate(size);\n"
+            f"  require(dyn_ros_{one.name}_workspace_init(model, work, size));\n"
+            "  for (; n > 0; n--) {\n" + "\n".join(lines) + "\n"
+            f"    quiet(1);\n    int code = dyn_ros_{one.name}(model, work, "
+            f"{', '.join(names + results)});\n    quiet(0);\n    require(code);\n"
+            f"    worst = compare(&p, {len(one.results)}, worst);\n"
+            "  }\n  free(work);\n  return worst;\n}\n")
+
+
+def packed(arrays):
+    """Arrays for the file: each with its length; None for NULL."""
+    parts = []
+    for array in arrays:
+        if array is None:
+            parts.append(struct.pack("<d", -1.0))
+        else:
+            flat = np.ascontiguousarray(array, float).ravel()
+            parts.append(struct.pack("<d", flat.size) + flat.tobytes())
+    return b"".join(parts)
