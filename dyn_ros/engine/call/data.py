@@ -32,15 +32,17 @@ def _renew_lock() -> None:
 os.register_at_fork(after_in_child=_renew_lock)
 
 
-class _Interpreted:
-    """What the extension reads from a Data, if nothing is compiled."""
+if JIT and not TYPE_CHECKING:
+    _Base = native().DataBase
+else:
+    class _Base:
+        """What the extension reads from a Data."""
 
-    def __init__(self) -> None:
-        self._owner: int = _FREE
-        self._prepared: list[Any] = []
+        _owner: int                     # the identifier of a thread
+        _prepared: list[Any]            # its calls for one state, by number of the caller, or None
 
-
-_Base: Any = native().DataBase if JIT else _Interpreted
+        def __init__(self) -> None:
+            self._owner, self._prepared = _FREE, []
 
 
 class _Unallocated:
@@ -96,11 +98,9 @@ class Data(_Base):
     _constants: Array                   # of the model, which compiled code reads by address
     _arrays: dict[Field, Array]         # public fields
     _ready: dict[Any, Any]              # caller -> memory of its calls for one state
-    _prepared: list[Any]                # what the extension calls, by number of the caller, or None
     _batch_spaces: dict[Any, list]      # algorithm -> memory of each thread
     _tables: dict[tuple, Any]           # of constraints, see constraints.py
     _newest_table: tuple[tuple, Any]    # of contacts: its key, found without hashing, and itself
-    _owner: int                         # the identifier of a thread
     _busy_thread: int                   # the one that computes, or last computed, a batch
     _threads: WorkerThreads
     _buffer_pool: BufferPool
