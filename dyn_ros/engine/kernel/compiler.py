@@ -108,8 +108,12 @@ class Entry:
     @functools.cached_property
     def intermediate(self) -> str:
         """The text of its module in LLVM's intermediate representation."""
-        return self._lower().lowered(self.function, self.signature, self.symbol,
+        text = self._lower().lowered(self.function, self.signature, self.symbol,
                                      self.signature == KERNEL)
+        if others := _emit().outside(text):
+            raise ValueError(f"{self.name}: its machine code would call {', '.join(others)}, "
+                             "which is part of Python or Numba; use only what kernels offer")
+        return text
 
     def _lower(self) -> Any:
         if importlib.util.find_spec("numba") is None:

@@ -136,8 +136,9 @@ def test_the_address_of_an_array():
     address = extension.native().address
     x = np.zeros((3, 2))
     assert address(x) == x.ctypes.data and address(None) == 0
+    assert ctypes.string_at(address(b"some bytes")) == b"some bytes"
     for wrong in (x.T, x[:, 0], [0.0], 0.0, x.astype(">f8")):
-        with pytest.raises(TypeError, match="expected a contiguous NumPy array or None"):
+        with pytest.raises(TypeError, match="expected a contiguous NumPy array, bytes or None"):
             address(wrong)
 
 

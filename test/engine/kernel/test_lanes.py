@@ -25,6 +25,8 @@ from dyn_ros.engine.kernel.lanes import (
     store_lane,
 )
 
+if JIT:
+    import dyn_ros.engine.kernel.lanes_llvm     # noqa: F401 - for functions of Numba
 pytestmark = pytest.mark.skipif(not JIT, reason="there are no lanes without a compiler")
 RNG = np.random.default_rng(5)
 X, Y = RNG.uniform(0.5, 4.0, (2, LANES))

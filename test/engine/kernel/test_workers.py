@@ -14,18 +14,17 @@ from dyn_ros.engine.kernel.compiler import ENTRIES, JIT
 pytestmark = pytest.mark.skipif(not JIT, reason="nothing is compiled")
 NAMES = ["one", "two", "three"]
 SMALL = """
-import numba
 from dyn_ros.engine.kernel.compiler import Entry
 
 class Loud(Entry):          # LLVM may also write to standard output
-    def load(self, *arguments):
+    def compile(self, targets):
         print("compiling")
-        return super().load(*arguments)
+        return super().compile(targets)
 
 def adding(number):
     return lambda x: x + number
 
-ADDING = [Loud(name, adding(number), numba.types.float64(numba.types.float64), False)
+ADDING = [Loud(name, adding(number), "q")
           for number, name in enumerate(("one", "two", "three"), 1)]
 """
 
@@ -56,7 +55,7 @@ def test_two_processes_compile_what_this_one_can_load(entries):
     assert {entry.name for entry in begun} == set(NAMES) and len(begun) == 3
     assert all(entry.is_cached() for entry in entries)
     assert not any(entry.load() for entry in entries)
-    assert [entry.call(10.0) for entry in entries] == [11.0, 12.0, 13.0]
+    assert [entry.call(10) for entry in entries] == [11, 12, 13]
     assert workers.compile_in_processes(entries, 2) == set()
 
 
@@ -68,7 +67,7 @@ def test_a_process_that_ends_early_leaves_the_rest(entries, monkeypatch):
 
 
 def test_a_process_ends_with_its_caller_although_it_compiles(entries, monkeypatch):
-    slow = "import small_entries, time\nsmall_entries.Loud.load = lambda entry: time.sleep(60.0)\n"
+    slow = "import small_entries, time\nsmall_entries.Loud.compile = lambda *_: time.sleep(60.0)\n"
     monkeypatch.setattr(workers, "_COMMAND", slow + workers._COMMAND)
     process = workers._start()
     process.stdin.write("one\n")
