@@ -1,20 +1,20 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Build the library of machine code that dyn_ros loads instead of compiling.
+"""Build the extension, and the library of machine code that dyn_ros loads instead of compiling.
 
-    python -m dyn_ros.command.build --out dyn_ros/library [--target x86-64-v3 ...]
+    python -m dyn_ros.command.build --out dyn_ros [--what all|host|nodes|none] [--target ...]
 
-Requires Numba, and a C compiler for linking.
+A library requires Numba, and a C compiler for linking.
 """
 from __future__ import annotations
 
 import argparse
 import json
+import platform
 import shlex
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,31 +22,30 @@ from pathlib import Path
 import dyn_ros.logs.kernels     # noqa: F401 - declares entries
 
 from ..engine.call.algorithm import ALGORITHMS
-from ..engine.kernel import library
+from ..engine.kernel import extension, library
 from ..engine.kernel.compiler import ENTRIES, Entry
-from ..engine.kernel.emit import TARGETS
 from ..engine.kernel.workers import compile_in_processes
 
-_LINKERS = {"aarch64": "aarch64-linux-gnu-gcc"}
+ALL = {"x86_64": ("x86-64-v2", "x86-64-v3", "x86-64-v4"), "aarch64": ("aarch64",)}
+BATCHES_OF_NODES = ("joint_torque_regressor-lanes", "rnea-lanes")
+TARGETS = tuple(target for targets in ALL.values() for target in targets)
 
 
-def build(out: Path, targets: Sequence[str], progress: bool = True) -> None:
-    """Compile all entries for each target, and link a library for each."""
-    entries = list(ENTRIES.values())
-    begun = []
+def build_library(out: Path, entries: Sequence[Entry], targets: Sequence[str]) -> None:
+    """Compile entries for targets, and link a library for each."""
+    begun = 0
 
     def starting(entry: Entry) -> None:
-        begun.append(entry)
-        if progress:
-            print(f"\r[{len(begun)}/{len(entries)}] {entry.name:40.40}", end="", file=sys.stderr)
+        nonlocal begun
+        begun += 1
+        if sys.stderr.isatty() or begun % 25 == 0:
+            print(f"compiling {begun} of {len(missing)} functions", file=sys.stderr,
+                  end="\r" if sys.stderr.isatty() else "\n", flush=True)
 
     missing = [entry for entry in entries
                if not all(entry.is_cached(target) for target in targets)]
     compile_in_processes(missing, starting=starting, targets=targets)
-    out.mkdir(parents=True, exist_ok=True)
     for target in targets:
-        if progress:
-            print(f"\rlinking for {target:60}", file=sys.stderr)
         _link(entries, target, out / target)
     (out / library.MANIFEST).write_text(json.dumps({
         "sources": library.digest_of_sources(),
@@ -55,33 +54,51 @@ def build(out: Path, targets: Sequence[str], progress: bool = True) -> None:
                      for program in algorithm.programs}}))
 
 
+def linker(target: str) -> list[str]:
+    """The command that links for a target."""
+    if target == "aarch64" and platform.machine() != "aarch64":
+        return ["aarch64-linux-gnu-gcc"]
+    return extension.c_compiler()
+
+
 def _link(entries: Sequence[Entry], target: str, folder: Path) -> None:
-    """Link the objects of entries; raises OSError or RuntimeError without a linker."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    own = sysconfig.get_config_var("CC") or "cc"
-    command = shlex.split(own if TARGETS[target].triple.startswith(
-        sysconfig.get_platform().split("-")[-1]) else _LINKERS.get(target, own))
     with tempfile.TemporaryDirectory() as objects:
         for entry in entries:
             Path(objects, f"{entry.symbol}.o").write_bytes(entry.object(target))
-        done = subprocess.run(
-            [*command, "-shared", "-nostdlib", "-Wl,--gc-sections", "-Wl,-s",
-             f"-Wl,-soname,{library.FILE}", "-o", str(folder / library.FILE),
-             *map(str, sorted(Path(objects).iterdir()))], capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"linking for {target} failed: {shlex.join(command)}: "
-                           f"{done.stderr[-2000:]}")
+        command = [*linker(target), "-shared", "-nostdlib", "-Wl,--gc-sections", "-Wl,-s",
+                   f"-Wl,-soname,{library.FILE}", "-o", str(folder / library.FILE),
+                   *map(str, sorted(Path(objects).iterdir()))]
+        try:
+            subprocess.run(command, check=True, capture_output=True, text=True)
+        except FileNotFoundError:
+            sys.exit(f"linking for {target} needs {command[0]}: install it, or leave the target "
+                     "out")
+        except subprocess.CalledProcessError as error:
+            sys.exit(f"{shlex.join(command)[:200]} ... failed: {error.stderr[-2000:]}")
 
 
 def main() -> None:
     """Build what the command line asks for."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=Path, required=True, help="folder of the library")
-    parser.add_argument("--target", nargs="+", choices=list(TARGETS),
-                        default=[library.best_target()], help="default: this processor")
-    arguments = parser.parse_args()
-    build(arguments.out, arguments.target)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--out", type=Path, required=True, help="folder of the package")
+    parser.add_argument("--what", choices=["all", "host", "nodes", "none"], default="host",
+                        help="library of all functions for all processors of this architecture, "
+                             "or for the one that builds it (default), or only of what nodes call, "
+                             "or no library")
+    parser.add_argument("--target", nargs="+", choices=TARGETS, help="other processors")
+    options = parser.parse_args()
+    folder = options.out / "engine" / "kernel"
+    folder.mkdir(parents=True, exist_ok=True)
+    extension.build(folder / f"_native{extension.SUFFIX}")
+    if options.what == "none":
+        return
+    targets = options.target or (ALL[platform.machine()] if options.what == "all"
+                                 else [library.best_target()])
+    entries = [entry for entry in ENTRIES.values() if options.what != "nodes"
+               or not entry.name.endswith("-lanes") or entry.name in BATCHES_OF_NODES]
+    build_library(options.out / "library", entries, targets)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def _digest() -> str:
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:32]
 
 
-def _compiler() -> list[str]:
+def c_compiler() -> list[str]:
     """The command of a C compiler: CC, that of Python, or cc."""
     for command in (os.environ.get("CC"), sysconfig.get_config_var("CC"), "cc"):
         words = shlex.split(command or "")
@@ -53,7 +53,7 @@ def build(target: str | os.PathLike[str]) -> None:
         raise ImportError(f"dyn_ros finds no {include}/Python.h to build its extension: {_REMEDY}")
     link = (["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin"
             else ["-shared"])
-    command = [*_compiler(), "-std=c11", "-O3", "-DNDEBUG", f'-DDIGEST="{_digest()}"', "-fPIC",
+    command = [*c_compiler(), "-std=c11", "-O3", "-DNDEBUG", f'-DDIGEST="{_digest()}"', "-fPIC",
                "-fvisibility=hidden", *link, f"-I{include}", f"-I{np.get_include()}",
                *(str(path) for path in SOURCES if path.suffix == ".c"), "-o"]
     descriptor, temporary = tempfile.mkstemp(prefix=".native-", dir=Path(target).parent)

@@ -16,6 +16,8 @@ from .extension import native
 
 FILE = "libdyn_ros.so"
 MANIFEST = "library.json"
+_PACKAGE = Path(__file__).parents[2]
+_FOLDERS = ("cdr", "engine", "logs", "observer", "states")
 _LEVELS = ("x86-64-v4", "x86-64-v3", "x86-64-v2")
 
 
@@ -47,7 +49,7 @@ def _installed() -> _Library | None:
     chosen = os.environ.get("DYN_ROS_LIBRARY", "")
     if chosen == "none":
         return None
-    folder = Path(chosen) if chosen else Path(__file__).parents[2] / "library"
+    folder = Path(chosen) if chosen else _PACKAGE / "library"
     targets = _LEVELS[_LEVELS.index(best_target()):] if best_target() in _LEVELS else (
         best_target(),)
     for target in targets:
@@ -61,11 +63,11 @@ def _installed() -> _Library | None:
 
 @functools.cache
 def digest_of_sources() -> str:
-    """Digest of the sources that machine code can depend on: those of the package."""
-    package = Path(__file__).parents[2]
+    """Digest of the sources that machine code can depend on."""
     sha = hashlib.sha256()
-    for path in sorted(package.rglob("*.py")):
-        sha.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes() + b"\0")
+    for folder in _FOLDERS:
+        for path in sorted((_PACKAGE / folder).rglob("*.py")):
+            sha.update(f"{path.relative_to(_PACKAGE)}\0".encode() + path.read_bytes() + b"\0")
     return sha.hexdigest()
 
 
