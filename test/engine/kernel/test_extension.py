@@ -142,17 +142,17 @@ def test_the_address_of_an_array():
 
 
 def test_rows_of_a_batch_are_checked():
-    set_rows, rows = extension.native().set_rows, np.zeros((2, 8), np.int64)
+    set_arrays, rows = extension.native().set_arrays, np.zeros((2, 5), np.int64)
     x, y = np.zeros((5, 3)), np.zeros((5, 0))
-    assert set_rows(rows, (x, y)) == 15
-    assert rows[:, 2:4].tolist() == [[x.ctypes.data, 3], [y.ctypes.data, 0]]
+    assert set_arrays(rows, (x, y)) == 15
+    assert rows[:, :2].tolist() == [[x.ctypes.data, 3], [y.ctypes.data, 0]]
     for bad, arrays in ((rows, (x,)), (rows[:1], (x, y)), (rows.astype(float), (x, y)),
                         (rows, (x, None)), (rows, (x, x[0])), (rows.T, (x, y))):
         with pytest.raises(ValueError, match="expected"):
-            set_rows(bad, arrays)
+            set_arrays(bad, arrays)
     for bad, arrays in ((rows, [x, y]), (None, (x, y)), (rows, (x, [0.0])), (rows, (x, x.T))):
         with pytest.raises(TypeError):
-            set_rows(bad, arrays)
+            set_arrays(bad, arrays)
 
 
 # --- libraries
