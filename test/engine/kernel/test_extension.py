@@ -61,6 +61,9 @@ def test_arguments_are_packed_by_their_letters():
                   np.arange(6).reshape(2, 3), x.view(type("Own", (np.ndarray,), {}))):
         call(True, np.float32(1.5), array)
         assert found == [1, np.float64(1.5).view(np.int64), array.ctypes.data]
+    content = b"abc"
+    call(0, 0.0, content)
+    assert ctypes.string_at(found[2]) == content
     read_only = x.copy()
     read_only.flags.writeable = False
     assert call(0, 0.0, read_only) == 7
@@ -137,7 +140,7 @@ def test_the_address_of_an_array():
     x = np.zeros((3, 2))
     assert address(x) == x.ctypes.data and address(None) == 0
     for wrong in (x.T, x[:, 0], [0.0], 0.0, x.astype(">f8")):
-        with pytest.raises(TypeError, match="expected a contiguous NumPy array or None"):
+        with pytest.raises(TypeError, match="expected a contiguous NumPy array, bytes or None"):
             address(wrong)
 
 
