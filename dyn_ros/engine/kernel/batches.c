@@ -29,11 +29,11 @@ set_arrays(PyObject *Py_UNUSED(module), PyObject *arguments)
     }
     for (Py_ssize_t n = 0; n < count; n++, row += ARRAY) {
         PyObject *array = PyTuple_GET_ITEM(arrays, n);
-        if (as_address(array, &row[ADDRESS]) < 0) {
+        if (!PyArray_Check(array) || PyArray_NDIM((PyArrayObject *)array) != 2) {
+            PyErr_SetString(PyExc_ValueError, "expected arrays with two axes");
             return NULL;
         }
-        if (array == Py_None || PyArray_NDIM((PyArrayObject *)array) != 2) {
-            PyErr_SetString(PyExc_ValueError, "expected arrays with two axes");
+        if (as_address(array, &row[ADDRESS]) < 0) {
             return NULL;
         }
         row[COLUMNS] = PyArray_DIM((PyArrayObject *)array, 1);
