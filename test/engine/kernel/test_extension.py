@@ -150,7 +150,8 @@ def test_rows_of_a_batch_are_checked():
     assert set_arrays(rows, (x, y)) == 15
     assert rows[:, :2].tolist() == [[x.ctypes.data, 3], [y.ctypes.data, 0]]
     for bad, arrays in ((rows, (x,)), (rows[:1], (x, y)), (rows.astype(float), (x, y)),
-                        (rows, (x, None)), (rows, (x, b"")), (rows, (x, [0.0])), (rows, (x, x[0])), (rows.T, (x, y))):
+                        (rows, (x, None)), (rows, (x, b"")), (rows, (x, [0.0])),
+                        (rows, (x, x[0])), (rows.T, (x, y))):
         with pytest.raises(ValueError, match="expected"):
             set_arrays(bad, arrays)
     for bad, arrays in ((rows, [x, y]), (None, (x, y)), (rows, (x, x.T))):
