@@ -39,20 +39,19 @@ class BatchSpace:
         self._open_results = [(n, f) for n, f in enumerate(algorithm.results) if f.is_open]
         for f in algorithm.inputs:
             self._table[layout.HAS_INPUT + f] = True
-        addresses = native.addresses(model, self._workspace)
-        offset, work = self._workspace.offset, addresses[3]
-        # The arguments of native.GATHER and native.SCATTER, for each array
-        self._gather = np.array([
-            (0, 0, 0, 0, work, offset(f), *(native.quaternions(model) if f.shape == ("nq",)
-                                            else (0, 0))) for f in algorithm.inputs], np.int64)
-        self._scatter = np.array([
-            (0, 0, 0, 0, work, 0, 0, offset(EMPTY)) for f in algorithm.results], np.int64)
+        offset, quaternions = self._workspace.offset, native.quaternions(model)
+        # What native.GATHER and native.SCATTER read
+        self._inputs = np.array([
+            (0, 0, offset(f), *(quaternions if f.shape == ("nq",) else (0, 0)))
+            for f in algorithm.inputs], np.int64)
+        self._outputs = np.zeros((len(algorithm.results), native.ARRAY), np.int64)
         for n, f in enumerate(algorithm.results):
             if not (f.is_open or f.summed):
-                self._scatter[n, 5] = self._address_of_tiles(f, _padded(_row_shape(model, f, 0)))
+                self._outputs[n, native.TILES] = self._address_of_tiles(
+                    f, _padded(_row_shape(model, f, 0)))
         self._arguments = (program.lanes.address, native.GATHER.address, native.SCATTER.address,
-                           *addresses, LANES, self._gather, len(self._gather), self._scatter,
-                           len(self._scatter))
+                           *native.addresses(model, self._workspace), LANES, offset(EMPTY),
+                           self._inputs, len(self._inputs), self._outputs, len(self._outputs))
         self._past_caches = False
 
     def pass_arguments(self, selector: int, inputs: Sequence[Array],
@@ -62,8 +61,8 @@ class BatchSpace:
         Rows without columns are omitted inputs and sums. They must outlive ``run``.
         """
         table = self._table
-        _extension.set_rows(self._gather, inputs)
-        total = _extension.set_rows(self._scatter, outputs)
+        _extension.set_arrays(self._inputs, inputs)
+        total = _extension.set_arrays(self._outputs, outputs)
         self._past_caches = total >= _PAST_CACHES
         for option, shift, mask in self._options:
             table[layout.OPTION + option] = selector >> shift & mask
@@ -74,7 +73,7 @@ class BatchSpace:
             if f.is_open and columns:
                 table[layout.NCONSTRAINTS] = columns // native.heads(f)
         for n, f in self._open_results:
-            self._scatter[n, 5] = self._address_of_tiles(f, outputs[n].shape[1])
+            self._outputs[n, native.TILES] = self._address_of_tiles(f, outputs[n].shape[1])
 
     def run(self, start: int, stop: int) -> int:
         """Run on a range of rows; return the status."""

@@ -76,9 +76,10 @@ def _are_unit(lanes, start, count, offsets):
     return True
 
 
-def _gather(first, count, source, columns, work, start, offsets, quaternions):
-    """Load rows of an input into the lanes, repeating the last row if necessary; check them."""
-    rows, lanes, i = la.floats_at(source), la.lanes_at(work), first * columns
+@kernel
+def _gather_rows(lanes, start, rows, columns, first, count):
+    """Load rows into the lanes, repeating the last one if necessary."""
+    i = first * columns
     if count == la.LANES and columns >= la.LANES:
         last = columns - la.LANES
         for k in range(0, last, la.LANES):
@@ -89,19 +90,15 @@ def _gather(first, count, source, columns, work, start, offsets, quaternions):
             for k in range(columns):
                 x = la.load(rows, i + min(lane, count - 1) * columns + k)
                 la.store_lane(lanes, start + k, lane, x)
-    if (_are_finite(lanes, start, columns)
-            and _are_unit(lanes, start, quaternions, la.integers_at(offsets))):
-        return 0
-    return REJECTED
 
 
-def _scatter(first, count, target, columns, work, tiles, past_caches, empty):
-    """Store the lanes in rows of a result, including padding.
+@kernel
+def _scatter_rows(lanes, tiles, rows, columns, first, count, past_caches, empty):
+    """Store the lanes in rows, including padding.
 
     Tiles of ``LANES`` columns begin at the rows of the workspace in ``tiles``; the one at ``empty``
     is zero.
     """
-    rows, lanes, offsets = la.floats_at(target), la.lanes_at(work), la.integers_at(tiles)
     i, last = first * columns, max(columns - la.LANES, 0)
     ntiles = (columns + la.LANES - 1) // la.LANES
     if count < la.LANES or columns < la.LANES:
@@ -109,11 +106,11 @@ def _scatter(first, count, target, columns, work, tiles, past_caches, empty):
             start = min(la.LANES * n, last)
             for lane in range(count):
                 for k in range(min(la.LANES, columns)):
-                    x = la.load_lane(lanes, la.load(offsets, n) + k, lane)
+                    x = la.load_lane(lanes, la.load(tiles, n) + k, lane)
                     la.store(rows, i + lane * columns + start + k, x)
     elif past_caches != 0:
         for n in range(ntiles):
-            k = la.load(offsets, n)
+            k = la.load(tiles, n)
             if k == empty:
                 la.clear_tile_past_caches(rows, i + la.LANES * n, columns)
             else:
@@ -121,12 +118,40 @@ def _scatter(first, count, target, columns, work, tiles, past_caches, empty):
     else:
         for n in range(ntiles):
             start = min(la.LANES * n, last)
-            la.scatter_tile(lanes, la.load(offsets, n), rows, i + start, columns)
+            la.scatter_tile(lanes, la.load(tiles, n), rows, i + start, columns)
+
+
+# What describes each array of a batch, in batches.c too: its address, its columns, and the place of
+# an input in the workspace, with its quaternions, or the addresses of a result's tiles.
+ADDRESS, COLUMNS, START, QUATERNIONS, NQUATERNIONS, ARRAY = range(6)
+TILES, PAST_CACHES = START, QUATERNIONS
+
+
+def _gather(first, count, work, arrays, narrays):
+    """Load the inputs of some states into the lanes, and check them."""
+    lanes, known = la.lanes_at(work), la.integers_at(arrays)
+    for n in range(0, ARRAY * narrays, ARRAY):
+        columns, start = la.load(known, n + COLUMNS), la.load(known, n + START)
+        _gather_rows(lanes, start, la.floats_at(la.load(known, n + ADDRESS)), columns, first, count)
+        if not (_are_finite(lanes, start, columns)
+                and _are_unit(lanes, start, la.load(known, n + NQUATERNIONS),
+                              la.integers_at(la.load(known, n + QUATERNIONS)))):
+            return REJECTED
     return 0
 
 
-GATHER = Entry("call-gather", _gather, "qqqqqqqq")
-SCATTER = Entry("call-scatter", _scatter, "qqqqqqqq")
+def _scatter(first, count, work, arrays, narrays, empty):
+    """Store the results of some states."""
+    lanes, known = la.lanes_at(work), la.integers_at(arrays)
+    for n in range(0, ARRAY * narrays, ARRAY):
+        _scatter_rows(lanes, la.integers_at(la.load(known, n + TILES)),
+                      la.floats_at(la.load(known, n + ADDRESS)), la.load(known, n + COLUMNS),
+                      first, count, la.load(known, n + PAST_CACHES), empty)
+    return 0
+
+
+GATHER = Entry("call-gather", _gather, "qqqqq")
+SCATTER = Entry("call-scatter", _scatter, "qqqqqq")
 
 
 # --- how the extension finds what it reads

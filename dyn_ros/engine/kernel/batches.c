@@ -7,34 +7,33 @@
 
 #define STATUS 0                        /* entry of a table, as in layout.py */
 
-/* The arguments of gather or scatter, for one array. All are set by set_rows and batch.py, except
-   for the states of a tile. Of gather, the last two are quaternions. */
-enum {FIRST, STATES, ADDRESS, COLUMNS, WORK, TILES, PAST_CACHES, EMPTY, ROW};
+/* What describes each array of a batch, as in call/native.py: set_arrays sets the first two. */
+enum {ADDRESS, COLUMNS, START, QUATERNIONS, NQUATERNIONS, ARRAY, PAST_CACHES = QUATERNIONS};
 
 static PyObject *
-set_rows(PyObject *Py_UNUSED(module), PyObject *arguments)
+set_arrays(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     PyArrayObject *target;
     PyObject *arrays;
     int64_t total = 0;
-    if (!PyArg_ParseTuple(arguments, "O!O!:set_rows", &PyArray_Type, &target, &PyTuple_Type,
+    if (!PyArg_ParseTuple(arguments, "O!O!:set_arrays", &PyArray_Type, &target, &PyTuple_Type,
                           &arrays)) {
         return NULL;
     }
     const Py_ssize_t count = PyTuple_GET_SIZE(arrays);
     int64_t *row = PyArray_DATA(target);
     if (PyArray_TYPE(target) != NPY_INT64 || !PyArray_ISCARRAY(target)
-        || PyArray_SIZE(target) != ROW * count) {
+        || PyArray_SIZE(target) != ARRAY * count) {
         PyErr_SetString(PyExc_ValueError, "expected a row of int64 for each array");
         return NULL;
     }
-    for (Py_ssize_t n = 0; n < count; n++, row += ROW) {
+    for (Py_ssize_t n = 0; n < count; n++, row += ARRAY) {
         PyObject *array = PyTuple_GET_ITEM(arrays, n);
-        if (as_address(array, &row[ADDRESS]) < 0) {
+        if (!PyArray_Check(array) || PyArray_NDIM((PyArrayObject *)array) != 2) {
+            PyErr_SetString(PyExc_ValueError, "expected arrays with two axes");
             return NULL;
         }
-        if (array == Py_None || PyArray_NDIM((PyArrayObject *)array) != 2) {
-            PyErr_SetString(PyExc_ValueError, "expected arrays with two axes");
+        if (as_address(array, &row[ADDRESS]) < 0) {
             return NULL;
         }
         row[COLUMNS] = PyArray_DIM((PyArrayObject *)array, 1);
@@ -43,52 +42,43 @@ set_rows(PyObject *Py_UNUSED(module), PyObject *arguments)
     return PyLong_FromLongLong(total);
 }
 
-static int64_t
-move_rows(packed_code move, int64_t *rows, int64_t count, int64_t first, int64_t states)
-{
-    for (int64_t *row = rows; row < rows + ROW * count; row += ROW) {
-        row[FIRST] = first;
-        row[STATES] = states;
-        if (row[COLUMNS] > 0 && move(row) != 0) {
-            return REJECTED;
-        }
-    }
-    return 0;
-}
-
 /* The arguments of run_batch. */
-enum {CODE, GATHER, SCATTER, INTS, TABLE, FLOATS, LANES_WORK, LANES, INPUTS, NINPUTS, OUTPUTS,
-      NOUTPUTS, START, STOP, IS_LARGE};
-#define SIGNATURE "qqqqqqqqpqpqqqq"
+enum {CODE, GATHER, SCATTER, INTS, TABLE, FLOATS, WORK, LANES, EMPTY, INPUTS, NINPUTS, OUTPUTS,
+      NOUTPUTS, FIRST, LAST, IS_LARGE};
+#define SIGNATURE "qqqqqqqqqpqpqqqq"
 
 static int64_t
-run_batch(const int64_t *arguments)
+run_batch(const int64_t *given)
 {
-    const int64_t lanes = arguments[LANES], stop = arguments[STOP];
-    int64_t *table = AT(int64_t, arguments[TABLE]), *outputs = AT(int64_t, arguments[OUTPUTS]);
-    int64_t status = table[STATUS] = 0;
-    for (int64_t *row = outputs; row < outputs + ROW * arguments[NOUTPUTS]; row += ROW) {
-        row[PAST_CACHES] = arguments[IS_LARGE] && row[COLUMNS] % lanes == 0
-                           && row[ADDRESS] % (8 * lanes) == 0;      /* whole cache lines */
+    const kernel_code code = (kernel_code)given[CODE];
+    const packed_code gather = (packed_code)given[GATHER], scatter = (packed_code)given[SCATTER];
+    const int64_t *ints = AT(const int64_t, given[INTS]), lanes = given[LANES];
+    const double *floats = AT(const double, given[FLOATS]);
+    int64_t *table = AT(int64_t, given[TABLE]), status = table[STATUS] = 0;
+    double *work = AT(double, given[WORK]);
+    int64_t *output = AT(int64_t, given[OUTPUTS]);
+    for (int64_t n = 0; n < given[NOUTPUTS]; n++, output += ARRAY) {
+        output[PAST_CACHES] = given[IS_LARGE] && output[COLUMNS] % lanes == 0
+                              && output[ADDRESS] % (8 * lanes) == 0;    /* whole cache lines */
     }
-    for (int64_t first = arguments[START]; first < stop; first += lanes) {
-        const int64_t states = stop - first < lanes ? stop - first : lanes;
-        if (move_rows((packed_code)arguments[GATHER], AT(int64_t, arguments[INPUTS]),
-                      arguments[NINPUTS], first, states) != 0) {
+    for (int64_t first = given[FIRST]; first < given[LAST]; first += lanes) {
+        const int64_t rest = given[LAST] - first, states = rest < lanes ? rest : lanes;
+        const int64_t inputs[] = {first, states, given[WORK], given[INPUTS], given[NINPUTS]};
+        const int64_t outputs[] = {first, states, given[WORK], given[OUTPUTS], given[NOUTPUTS],
+                                   given[EMPTY]};
+        if (gather(inputs) != 0) {
             return REJECTED;
         }
-        status = ((kernel_code)arguments[CODE])(
-            AT(const int64_t, arguments[INTS]), table, AT(const double, arguments[FLOATS]),
-            AT(double, arguments[LANES_WORK]));
-        move_rows((packed_code)arguments[SCATTER], outputs, arguments[NOUTPUTS], first, states);
+        status = code(ints, table, floats, work);
+        scatter(outputs);
     }
     __atomic_thread_fence(__ATOMIC_SEQ_CST);        /* after stores past the caches */
     return status;
 }
 
 static PyMethodDef methods[] = {
-    {"set_rows", set_rows, METH_VARARGS,
-     "set_rows(rows, arrays): set the addresses and columns in rows; return the total size."},
+    {"set_arrays", set_arrays, METH_VARARGS,
+     "set_arrays(rows, arrays): set their addresses and columns in rows; return the total size."},
     {NULL},
 };
 

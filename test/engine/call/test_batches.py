@@ -40,12 +40,12 @@ def test_results_larger_than_the_caches(solo, few, monkeypatch):
     run_batch = extension.native().run_batch
 
     class Watched:
-        set_rows, address = extension.native().set_rows, extension.native().address
+        set_arrays, address = extension.native().set_arrays, extension.native().address
 
         @staticmethod
         def run_batch(*arguments):
             status = run_batch(*arguments)
-            past.append(arguments[10][:, 6].tolist())
+            past.append(arguments[11][:, 3].tolist())
             return status
     monkeypatch.setattr(batch, "_extension", Watched)
     if few:

@@ -61,6 +61,9 @@ def test_arguments_are_packed_by_their_letters():
                   np.arange(6).reshape(2, 3), x.view(type("Own", (np.ndarray,), {}))):
         call(True, np.float32(1.5), array)
         assert found == [1, np.float64(1.5).view(np.int64), array.ctypes.data]
+    content = b"abc"
+    call(0, 0.0, content)
+    assert ctypes.string_at(found[2]) == content
     read_only = x.copy()
     read_only.flags.writeable = False
     assert call(0, 0.0, read_only) == 7
@@ -143,17 +146,18 @@ def test_the_address_of_an_array():
 
 
 def test_rows_of_a_batch_are_checked():
-    set_rows, rows = extension.native().set_rows, np.zeros((2, 8), np.int64)
+    set_arrays, rows = extension.native().set_arrays, np.zeros((2, 5), np.int64)
     x, y = np.zeros((5, 3)), np.zeros((5, 0))
-    assert set_rows(rows, (x, y)) == 15
-    assert rows[:, 2:4].tolist() == [[x.ctypes.data, 3], [y.ctypes.data, 0]]
+    assert set_arrays(rows, (x, y)) == 15
+    assert rows[:, :2].tolist() == [[x.ctypes.data, 3], [y.ctypes.data, 0]]
     for bad, arrays in ((rows, (x,)), (rows[:1], (x, y)), (rows.astype(float), (x, y)),
-                        (rows, (x, None)), (rows, (x, x[0])), (rows.T, (x, y))):
+                        (rows, (x, None)), (rows, (x, b"")), (rows, (x, [0.0])),
+                        (rows, (x, x[0])), (rows.T, (x, y))):
         with pytest.raises(ValueError, match="expected"):
-            set_rows(bad, arrays)
-    for bad, arrays in ((rows, [x, y]), (None, (x, y)), (rows, (x, [0.0])), (rows, (x, x.T))):
+            set_arrays(bad, arrays)
+    for bad, arrays in ((rows, [x, y]), (None, (x, y)), (rows, (x, x.T))):
         with pytest.raises(TypeError):
-            set_rows(bad, arrays)
+            set_arrays(bad, arrays)
 
 
 # --- libraries

@@ -1,0 +1,237 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Functions for one robot: its structure and constants are part of the machine code.
+
+A function takes arrays and keeps its intermediate results in registers and on the stack. It needs
+no model and no work space, and calls nothing.
+"""
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..engine.call import native
+from ..engine.call.algorithm import Algorithm
+from ..engine.call.workspace import Workspace
+from ..engine.kernel import layout as ly
+from ..engine.kernel.fields import FRAME, REFERENCE_FRAME, Field
+from ..engine.kernel.types import Array
+from ..engine.model.frames import ReferenceFrame
+from ..engine.model.model import Model
+from .functions import argument_name, functions
+from .sources import TABLES, result_name
+from .specialize_emit import Writer, declarations, object_of, sincos_functions
+from .specialize_trace import NotTraceable, Operand, Table, Trace, operands, run
+
+PARAMETERS = "parameters"
+_ROUNDING = 1e-15                       # of a rotation's entries: cos(pi / 2) is 6e-17
+_ROTATIONS = (slice(ly.PLACE, ly.TRANSLATION), slice(ly.SLIDE, ly.INERTIA))
+
+
+class Specialized(NamedTuple):
+    """The object of a function, its name in C, and its prototype."""
+
+    content: bytes
+    symbol: str
+    prototype: str
+
+
+class Record(NamedTuple):
+    """What a kernel does for one robot: a trace, and the operands of each field that it wrote."""
+
+    trace: Trace
+    fields: dict[Field, list[Operand]]
+
+
+def specialized(model: Model, name: str, prefix: str, target: str, settable: bool = True,
+                with_inputs: Sequence[str] = (), options: Mapping[str, int | str] | None = None
+                ) -> Specialized:
+    """A function for one robot: ``PREFIX_NAME``.
+
+    In C, it takes the inputs of the public function, its results, and with ``settable`` a
+    ``const PREFIX_parameters *`` with what ``parameters`` returns. It returns 0, or the number from
+    1 of a velocity whose pivot may be singular. Arrays must not overlap; the caller makes sure
+    that numbers are finite, quaternions unit, and angles below 1e14.
+
+    Parameters
+    ----------
+    name : str
+        Name of the algorithm, such as "rnea".
+    prefix : str
+        Of the symbol: an identifier of C.
+    target : str
+        Processor, such as "x86-64-v3"; see ``engine/kernel/emit.py``.
+    settable : bool
+        Whether gravity, inertias and armature are arguments instead of constants.
+    with_inputs : sequence of str
+        Optional inputs that are arguments too, such as "f_ext"; others are left out.
+    options : dict, optional
+        Values of the function's options. They are constants and become part of the name:
+        ``{"frame": "tool", "reference_frame": "LOCAL"}`` results in ``PREFIX_NAME_tool_local``.
+
+    Raises
+    ------
+    NotTraceable
+        What the function does depends on its inputs, as with contacts: there is only the generic
+        one.
+    ValueError
+        Unknown function, input or option.
+    """
+    (function,) = functions([name])
+    algorithm, wanted = function.algorithm, _inputs(function.algorithm, with_inputs)
+    inputs = [x for x in function.inputs if x in wanted]
+    numbers, suffix = _options(model, algorithm, options or {})
+    symbol = f"{prefix}_{name}{suffix}"
+    floats = _floats(model)
+    record = recorded(model, algorithm, inputs, numbers,
+                      _settable(model, floats) if settable else {}, floats)
+    results = {result_name(function, f): record.fields[f] for f in function.results}
+    needed = record.trace.needed(x for values in results.values() for x in values)
+    if settable and any(record.trace.operations[n][:2] == ("input", "links") for n in needed):
+        raise NotTraceable(f"{name} depends on inertias of single links; use settable=False")
+    names = [argument_name(f) for f in inputs]
+    sources = {f.name: f"%{name}" for f, name in zip(inputs, names)}
+    writer = Writer(record.trace, sources | {PARAMETERS: f"%{PARAMETERS}"})
+    writer.write(needed)
+    for result, values in results.items():
+        for k, value in enumerate(values):
+            writer.store(f"%{result}", k, value)
+    constants = [*names, *([PARAMETERS] if settable else [])]
+    content = object_of(_module(writer, symbol, [*names, *results, *constants[len(names):]],
+                                constants), target)
+    return Specialized(content, symbol, _prototype(symbol, prefix, names, list(results), settable))
+
+
+def parameters(model: Model) -> Array:
+    """What the functions of a robot read if it is settable, as in the C structure: ``floats``.
+
+    Gravity (3), for each body its mass, first moments (3) and inertia about the joint's origin
+    (xx, xy, yy, xz, yz, zz), and the armature (nv).
+    """
+    return model._floats[_places(model)]
+
+
+def parameters_struct(model: Model, prefix: str) -> str:
+    """The declaration of the structure of C that contains ``parameters``."""
+    return (f"typedef struct {{\n"
+            "  double gravity[3];            /* [m/s2] */\n"
+            f"  double bodies[{model.njoints}][10];        /* mass [kg], first moments [kg m], "
+            "inertia xx xy yy xz yz zz about the origin of the joint's frame [kg m2] */\n"
+            f"  double armature[{model.nv}];          /* [kg m2, kg] */\n"
+            f"}} {prefix}_parameters;\n")
+
+
+def _places(model: Model) -> list[int]:
+    """Where the floats of a model have its ``parameters``."""
+    rows = [ly.constants(i) + ly.INERTIA for i in range(1, model.njoints + 1)]
+    armature = ly.constants(model.njoints + 1)
+    return [*range(ly.GRAVITY, ly.GRAVITY + 3), *(k for row in rows for k in range(row, row + 10)),
+            *range(armature, armature + model.nv)]
+
+
+def _settable(model: Model, floats: Array) -> dict[int, tuple[str, int]]:
+    """For the floats that are not constants, where they are read from."""
+    links = ly.constants(model.njoints + 1) + model.nv + ly.FRAME_ROW * model.nframes
+    return ({k: ("links", k) for k in range(links, links + ly.INERTIA_ROW * model.nframes)}
+            | {k: (PARAMETERS, n) for n, k in enumerate(_places(model))})
+
+
+def _floats(model: Model) -> Array:
+    """The floats of a model; entries of rotations that are rounding errors are zero."""
+    floats: Array = model._floats.copy()
+    frames = ly.constants(model.njoints + 1) + model.nv
+    rows = [floats[ly.ROWS:ly.constants(model.njoints + 1)].reshape(-1, ly.FLOATS_ROW)[:, part]
+            for part in _ROTATIONS]
+    placements = floats[frames:frames + ly.FRAME_ROW * model.nframes]
+    for part in (*rows, placements.reshape(-1, ly.FRAME_ROW)[:, :9]):
+        part[np.abs(part) < _ROUNDING] = 0.0
+    return floats
+
+
+def recorded(model: Model, algorithm: Algorithm, inputs: Sequence[Field],
+             options: Mapping[int, int], settable: Mapping[int, tuple[str, int]],
+             floats: Array) -> Record:
+    """Run the kernel of an algorithm on numbers that record what it does."""
+    program, trace = algorithm.program(model), Trace()
+    space = Workspace(model, program.fields)
+    table, work = list(map(int, space.table)), _list(space.work)
+    constants = _list(floats)
+    for f in inputs:
+        if f.is_open:
+            raise NotTraceable(f"{algorithm.name} takes constraints or contacts")
+        table[ly.HAS_INPUT + f] = 1
+        for k in range(table[ly.SIZE + f]):
+            work[table[ly.OFFSET + f] + k] = trace.input(f.name, k)
+    for option, value in options.items():
+        table[ly.OPTION + option] = value
+    for k, (source, n) in settable.items():
+        constants[k] = trace.input(source, n)
+    run(trace, (*native.ALWAYS, program.kernel),
+        ly.KernelArgs(model._ints.tolist(), Table(table, trace), constants, work))
+    written = {}
+    for f in {*algorithm.results, *algorithm.also_writes}:
+        start, end = table[ly.OFFSET + f], table[ly.OFFSET + f] + table[ly.SIZE + f]
+        if f.shape[:1] == ("rows",):                # without the universe
+            start += (end - start) // (model.njoints + 1)
+        written[f] = operands(work[start:end])
+    return Record(trace, written)
+
+
+def _list(numbers: Array) -> list[Any]:
+    return list(map(float, numbers))
+
+
+def _inputs(algorithm: Algorithm, with_inputs: Sequence[str]) -> list[Field]:
+    """The inputs that are required, and those optional ones that are wanted."""
+    optional = [argument_name(f) for f in algorithm.optional]
+    unknown = [name for name in with_inputs if name not in optional]
+    if unknown:
+        raise ValueError(f"with_inputs: {algorithm.name} has no optional input {unknown[0]!r}; "
+                         f"available: {', '.join(optional) or 'none'}")
+    return [f for f in algorithm.inputs
+            if f not in algorithm.optional or argument_name(f) in with_inputs]
+
+
+def _options(model: Model, algorithm: Algorithm, values: Mapping[str, int | str]
+             ) -> tuple[dict[int, int], str]:
+    """The numbers of options, and their part of the name of the function."""
+    if TABLES.keys() & set(algorithm.options):
+        raise NotTraceable(f"{algorithm.name} takes constraints or contacts")
+    names = [option.name for option in algorithm.options]
+    if sorted(values) != sorted(names):
+        raise ValueError(f"options: {algorithm.name} expects {', '.join(names) or 'none'}, got "
+                         f"{', '.join(values) or 'none'}")
+    numbers, suffix = {}, ""
+    for option in algorithm.options:
+        value = values[option.name]
+        if option == FRAME:
+            numbers[int(option)] = model.frame_index(str(value))
+        elif option == REFERENCE_FRAME:
+            frame = ReferenceFrame[value] if isinstance(value, str) else ReferenceFrame(value)
+            numbers[int(option)], value = int(frame), frame.name.lower()
+        else:
+            numbers[int(option)] = int(value)
+        suffix += "_" + re.sub(r"\W", "_", str(value), flags=re.ASCII)
+    return numbers, suffix
+
+
+def _module(writer: Writer, symbol: str, arguments: Sequence[str], constant: Sequence[str]) -> str:
+    """The text of a module with a function that consists of what has been written."""
+    list_ = ", ".join(f"ptr noalias {'readonly ' * (name in constant)}%{name}"
+                      for name in arguments)
+    status = writer.new(f"trunc i64 {writer.status()} to i32")
+    body = "\n".join(writer.lines)
+    return (declarations(writer.widths) + sincos_functions(writer.widths)
+            + f"define i32 @{symbol}({list_}) nounwind willreturn {{\n{body}\n"
+              f"  ret i32 {status}\n}}\n")
+
+
+def _prototype(symbol: str, prefix: str, inputs: Sequence[str], results: Sequence[str],
+               settable: bool) -> str:
+    arguments = [*(f"const double *{name}" for name in inputs),
+                 *(f"double *{name}" for name in results),
+                 *([f"const {prefix}_parameters *{PARAMETERS}"] if settable else [])]
+    return f"int {symbol}({', '.join(arguments)})"
