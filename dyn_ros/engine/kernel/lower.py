@@ -39,7 +39,7 @@ from .declare import FLAGS, IMPLEMENTATIONS, KERNELS, SUBROUTINES
 _OPTIONS: dict[str, Any] = {"fastmath": set(FLAGS), "error_model": "numpy", "boundscheck": False,
                             "nopython": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
                             "_nrt": False}
-_TYPES = {"q": types.int64, "d": types.float64}
+_TYPES = {"q": types.int64, "p": types.int64, "d": types.float64}
 _MIDDLE = "x86-64-v3" if "x86_64" in llvm.get_process_triple() else ""
 _subroutines: "weakref.WeakValueDictionary[str, _SubroutineLibrary]" = (
     weakref.WeakValueDictionary())      # by the names of their compiled functions
