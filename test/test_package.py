@@ -23,6 +23,7 @@ from pathlib import Path
 import pytest
 
 import dyn_ros
+from dyn_ros.engine.kernel import library
 
 ROOT = Path(__file__).resolve().parents[1]
 SETUP = configparser.ConfigParser()
@@ -168,7 +169,7 @@ def built(folder, kind, source=ROOT):
     """The wheel or the sdist that pip would build of the engine."""
     code = f"import sys, setuptools.build_meta as b; print(b.build_{kind}(sys.argv[1]))"
     result = subprocess.run([sys.executable, "-c", code, folder], capture_output=True, text=True,
-                            timeout=600, cwd=source)
+                            timeout=600, cwd=source, env={**os.environ, "DYN_ROS_BUILD": "host"})
     assert result.returncode == 0, result.stderr
     return folder / result.stdout.splitlines()[-1]
 
@@ -194,13 +195,39 @@ def requirements(wheel):
 def files(*folders):
     """The files of the repository in some folders, without what Python compiled."""
     return {str(path.relative_to(ROOT)) for folder in folders for path in (ROOT / folder).rglob("*")
-            if path.is_file() and "__pycache__" not in path.parts}
+            if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".so"}
 
 
-def test_the_engine_is_a_wheel_without_ros_for_every_python(engine):
-    assert Path(engine.filename).name == f"dyn_ros-{VERSION}-py3-none-any.whl"
+def test_the_engine_is_a_wheel_without_ros_and_numba(engine):
+    tag = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+    assert Path(engine.filename).name.startswith(f"dyn_ros-{VERSION}-{tag}-{tag}-")
     assert {name for name, extras in requirements(engine).items() if "" in extras} == {
-        "numba", "numpy", "rich", "scipy"}
+        "numpy", "rich", "scipy"}
+    assert requirements(engine)["numba"] == ["compiler"]
+
+
+def machine_code():
+    """The files of machine code in a wheel for the processor of this machine."""
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    return {f"dyn_ros/engine/kernel/_native{suffix}", "dyn_ros/library/library.json",
+            f"dyn_ros/library/{library.best_target()}/libdyn_ros.so"}
+
+
+def test_the_engine_of_a_wheel_computes_without_numba(engine, tmp_path):
+    """And loads nothing of LLVM."""
+    engine.extractall(tmp_path)
+    code = ("import sys, numpy as np\nsys.modules['numba'] = sys.modules['llvmlite'] = None\n"
+            "import dyn_ros\n"
+            "model = dyn_ros.Model.from_urdf_file(sys.argv[1])\ndata = dyn_ros.Data(model)\n"
+            "q = np.full((20, model.nv), 0.3)\n"
+            "tau = dyn_ros.rnea(model, data, q, 2.0 * q, 3.0 * q)\n"
+            "ddq = dyn_ros.aba(model, data, q[0], 2.0 * q[0], tau[0])\n"
+            "print(dyn_ros.__file__, abs(ddq - 3.0 * q[0]).max() < 1e-10)\n")
+    result = subprocess.run([sys.executable, "-c", code, str(ROOT / "dyn_ros/robots/arm7.urdf")],
+                            capture_output=True, text=True, timeout=300, cwd=tmp_path,
+                            env={**os.environ, "DYN_ROS_CACHE_DIR": str(tmp_path / "cache")})
+    assert result.stdout == f"{tmp_path}/dyn_ros/__init__.py True\n", result.stderr
+    assert not list((tmp_path / "cache").rglob("*-x86*"))
 
 
 def test_the_wheel_contains_the_package_its_license_and_no_more(engine):
@@ -208,7 +235,7 @@ def test_the_wheel_contains_the_package_its_license_and_no_more(engine):
     described = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE",
                  "top_level.txt")
     assert sorted(engine.namelist()) == sorted(
-        [*files("dyn_ros"), *(information + name for name in described)])
+        [*files("dyn_ros"), *machine_code(), *(information + name for name in described)])
     metadata = engine.read(information + "METADATA").decode()
     assert metadata.endswith("\n\n" + (ROOT / "README.md").read_text())
     for line in (f"Version: {VERSION}", "License-Expression: Apache-2.0", "License-File: LICENSE",
@@ -247,7 +274,8 @@ def test_the_top_of_the_repository():
 
 
 def test_building_the_engine_downloads_nothing_of_ros():
-    assert '\nrequires = ["setuptools >= 68"]\n' in (ROOT / "pyproject.toml").read_text()
+    requires, = re.findall(r"\nrequires = (.*)\n", (ROOT / "pyproject.toml").read_text())
+    assert "setuptools >= 68" in requires and "ros" not in requires
 
 
 def test_make_view_builds_with_what_it_installs():
@@ -471,7 +499,7 @@ def preflight():
 
 
 @pytest.mark.parametrize("lacking, package", [
-    ("compiler", "g++"), ("headers", "-dev"), ("venv", "-venv")])
+    ("cc", "gcc"), ("c++", "g++"), ("headers", "-dev"), ("venv", "-venv")])
 def test_preflight_names_what_is_missing(preflight, monkeypatch, tmp_path, lacking, package):
     present = tmp_path / "Python.h"
     present.touch()
@@ -480,8 +508,9 @@ def test_preflight_names_what_is_missing(preflight, monkeypatch, tmp_path, lacki
     monkeypatch.setattr(preflight.shutil, "which", lambda name: "/usr/bin/" + name)
     monkeypatch.setattr(preflight.importlib.util, "find_spec", lambda name: name)
     assert preflight.main() is None
-    if lacking == "compiler":
-        monkeypatch.setattr(preflight.shutil, "which", lambda name: None)
+    if lacking.startswith("c"):
+        monkeypatch.setattr(preflight.shutil, "which",
+                            lambda name: None if name == lacking else name)
     elif lacking == "headers":
         present.unlink()
     else:
@@ -493,8 +522,8 @@ def test_preflight_names_what_is_missing(preflight, monkeypatch, tmp_path, lacki
     assert lines[1].endswith(package)
 
 
-def test_preflight_of_the_engine_needs_neither_a_compiler_nor_linux(preflight, monkeypatch):
-    monkeypatch.setattr(preflight.shutil, "which", lambda name: None)
+def test_preflight_of_the_engine_needs_neither_ros_wheels_nor_cpp(preflight, monkeypatch):
+    monkeypatch.setattr(preflight.shutil, "which", lambda name: None if name == "c++" else name)
     monkeypatch.setattr(preflight, "unsupported", lambda: "no ROS wheels")
     assert preflight.main(engine=True) is None
     monkeypatch.setattr(preflight.importlib.util, "find_spec",
@@ -506,7 +535,8 @@ def test_preflight_of_the_engine_needs_neither_a_compiler_nor_linux(preflight, m
 
 def test_the_oldest_versions_are_those_of_the_project(capsys):
     tool("oldest").main()
-    names = re.findall(r"^[\w-]+", SETUP["options"]["install_requires"], re.MULTILINE)
+    names = re.findall(r"^[\w-]+", "\n".join(
+        [SETUP["options"]["install_requires"], *EXTRAS["compiler"]]), re.MULTILINE)
     assert [word.partition("==")[0] for word in capsys.readouterr().out.split()] == names
 
 

@@ -16,7 +16,8 @@ def oldest(requirements: str) -> list[str]:
 def main() -> None:
     setup = configparser.ConfigParser()
     setup.read(Path(__file__).resolve().parents[1] / "setup.cfg", encoding="utf-8")
-    print(*oldest(setup["options"]["install_requires"]))
+    print(*oldest(setup["options"]["install_requires"]
+                  + setup["options.extras_require"]["compiler"]))
 
 
 if __name__ == "__main__":

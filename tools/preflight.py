@@ -47,13 +47,12 @@ def missing(engine=False):
         python = "python{}.{}".format(*sys.version_info[:2])
     if not all(importlib.util.find_spec(name) for name in ("venv", "ensurepip")):
         yield f"the venv module of {sys.executable}", f"{python}-venv"
-    if engine:
-        return
     if not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")):
         yield f"the headers of {sys.executable} (Python.h)", f"{python}-dev"
-    compilers = [os.environ.get("CC", "cc"), os.environ.get("CXX", "c++")]
-    if not all(shutil.which(compiler.split()[0]) for compiler in compilers):
-        yield "a C and C++ compiler", "g++"
+    if not shutil.which(os.environ.get("CC", "cc").split()[0]):
+        yield "a C compiler", "gcc"
+    if not engine and not shutil.which(os.environ.get("CXX", "c++").split()[0]):
+        yield "a C++ compiler", "g++"
 
 
 def main(engine=False):

@@ -8,7 +8,6 @@ write to are therefore not used, and no part of a file is interpreted before all
 import contextlib
 import functools
 import hashlib
-import importlib.metadata
 import os
 import shutil
 import stat
@@ -103,6 +102,7 @@ def _private_root() -> Path:
 
 def versions() -> tuple[str, ...]:
     """Those of the compiler and of Python, on whose bytecode digests depend."""
+    import importlib.metadata           # which takes a tenth of the import of dyn_ros
     found = []
     for name in ("numba", "llvmlite"):
         try:
