@@ -1,0 +1,81 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The library of machine code: what is taken from it, and what is compiled."""
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("numba", reason="builds a library")
+from dyn_ros.command.build import build_library
+from dyn_ros.engine.kernel import library
+from dyn_ros.engine.kernel.compiler import ENTRIES, JIT
+
+ROOT = Path(__file__).resolve().parents[3]
+pytestmark = pytest.mark.skipif(not JIT, reason="nothing is compiled")
+LOADED = """
+import numpy as np
+import dyn_ros
+from dyn_ros.engine.kernel.compiler import ENTRIES
+model = dyn_ros.Model.from_urdf_file(ROBOT)
+data, q = dyn_ros.Data(model), np.full(7, 0.5)
+g = dyn_ros.generalized_gravity(model, data, q).tolist()
+potential = dyn_ros.potential_energy(model, data, q)
+print([g, potential, *(ENTRIES[f"{name}-one"]._code is None
+                       for name in ("generalized_gravity", "potential_energy"))])
+""".replace("ROBOT", repr(str(ROOT / "dyn_ros" / "robots" / "arm7.urdf")))
+
+
+def run(folder, root=ROOT):
+    done = subprocess.run([sys.executable, "-c", LOADED], cwd=root, text=True, capture_output=True,
+                          env={**os.environ, "PYTHONPATH": str(root),
+                               "DYN_ROS_LIBRARY": str(folder)})
+    assert done.returncode == 0, done.stderr
+    return ast.literal_eval(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A library with one of the two functions."""
+    folder = tmp_path_factory.mktemp("library")
+    build_library(folder, [ENTRIES["generalized_gravity-one"]], [library.best_target()])
+    return folder
+
+
+def test_what_is_in_the_library_is_taken_from_it(folder):
+    *numbers, gravity, potential = run(folder)
+    assert [gravity, potential] == [True, False]
+    assert run("none") == [*numbers, False, False]
+
+
+def test_its_manifest_describes_what_it_contains(folder):
+    manifest = json.loads((folder / library.MANIFEST).read_text())
+    assert manifest["sources"] == library.digest_of_sources()
+    assert manifest["entries"] == {
+        "generalized_gravity-one": ENTRIES["generalized_gravity-one"].digest}
+
+
+@pytest.mark.parametrize("old, new, is_taken", [
+    ("# Copyright", "# An edited comment\n# Copyright", True),
+    ("ly.nv(r))\n    f =", "ly.nv(r) + 0)\n    f =", False)])
+def test_an_edited_kernel_is_compiled_and_an_unedited_one_is_not(
+        folder, tmp_path, old, new, is_taken):
+    copy = tmp_path / "copy"
+    shutil.copytree(ROOT / "dyn_ros", copy / "dyn_ros",
+                    ignore=shutil.ignore_patterns("__pycache__"))
+    path = copy / "dyn_ros" / "engine" / "algorithms" / "dynamics" / "rnea.py"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    assert run(folder, copy)[2:] == [is_taken, False]
+
+
+def test_a_folder_without_a_library_for_this_processor_is_reported(tmp_path):
+    done = subprocess.run([sys.executable, "-c", "import dyn_ros"], cwd=ROOT, text=True,
+                          capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT),
+                                                    "DYN_ROS_LIBRARY": str(tmp_path)})
+    assert str(tmp_path) in done.stderr and library.best_target() in done.stderr
