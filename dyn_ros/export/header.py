@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .. import __version__
 from .functions import Function
 from .sources import prototypes
 
@@ -14,4 +15,5 @@ _TEMPLATE = Path(__file__).parent / "runtime" / "dyn_ros.h.in"
 def header(functions: list[Function]) -> str:
     """``dyn_ros.h``."""
     text = "\n".join(f"{prototype};" for one in functions for prototype in prototypes(one))
-    return _TEMPLATE.read_text(encoding="utf-8").replace("@FUNCTIONS@", text)
+    template = _TEMPLATE.read_text(encoding="utf-8")
+    return template.replace("@FUNCTIONS@", text).replace("@VERSION@", __version__)
