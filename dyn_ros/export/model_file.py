@@ -75,10 +75,6 @@ def write_model(model: Model, path: str | os.PathLike[str]) -> None:
         More than 8 payloads.
     OSError
         The file cannot be written.
-
-    Examples
-    --------
-    >>> dyn_ros.write_model(model, tmp_path / "arm.dynros")
     """
     Path(path).write_bytes(model_bytes(model))
 

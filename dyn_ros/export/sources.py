@@ -179,5 +179,5 @@ def _definitions(one: Function, inputs: list[Field]) -> str:
             f"{head}\n{{\n{before}"
             f"  const double *inputs[] = {{{values}}};\n  double *results[] = {{{results}}};\n"
             f"  const int64_t options[][2] = {{{', '.join(options) or '{0, 0}'}}};\n"
-            f"  return dyn_ros_private_call(&{one.name}_function, model, work, options, {len(options)}, "
-            f"{rows}, inputs, results);\n}}\n")
+            f"  return dyn_ros_private_call(&{one.name}_function, model, work, options, "
+            f"{len(options)}, {rows}, inputs, results);\n}}\n")

@@ -26,9 +26,16 @@ def case(one, model, data, rng):
         if table_name(x):
             arguments += table
             continue
-        if isinstance(x, Field):
+        if name == "wrenches":                      # what f_ext consists of, by name
+            wrenches = {name: rng.standard_normal(6) for name in rng.choice(model.frame_names, 3)}
+            value = np.zeros((model.nframes, 6))
+            for frame, wrench in wrenches.items():
+                value[model.frame_index(frame)] += wrench
+            arguments[-1] = model.external_forces(wrenches)
+            keywords["f_ext"] = wrenches
+        elif isinstance(x, Field):
             value = _numbers(model, name, x, rows, rng)
-            if x in one.algorithm.optional and rng.random() < 0.3 and name != "v":
+            if x in one.algorithm.optional and rng.random() < 0.3:
                 value = None
         else:
             value = int(rng.integers(LIMITS.get(name) or getattr(model, f"n{name}s")))
@@ -129,8 +136,9 @@ def _constraints(model, moving, rng):
 
 
 def _pose(rng):
-    """A placement by a random rotation."""
-    X = np.eye(4)
-    X[:3, :3], X[:3, 3] = np.linalg.qr(rng.standard_normal((3, 3)))[0], rng.standard_normal(3)
+    """A placement whose products with others are rounded once, in any order of summation."""
+    X = np.zeros((4, 4))
+    X[range(3), rng.permutation(3)] = rng.choice([-1.0, 1.0], 3)
     X[:3, 0] *= np.linalg.det(X[:3, :3])
+    X[rng.integers(3), 3], X[3, 3] = 0.125, 1.0
     return X

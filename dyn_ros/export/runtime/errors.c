@@ -23,6 +23,7 @@ static const char *const texts[] = {
   "no body has this mass and inertia",
   "too many contacts, constraints, or constraints on one tip",
   "a number is negative or beyond its limits",
+  "an array has more or fewer numbers than the header says",
 };
 enum { NTEXTS = sizeof texts / sizeof *texts };
 

@@ -65,6 +65,7 @@ int dyn_ros_model_init(dyn_ros_model *model, void *bytes, size_t size)
   model->nv = (int)words[HEADER_NV];
   model->njoints = (int)words[HEADER_NJOINTS];
   model->nframes = (int)words[HEADER_NFRAMES];
+  model->ncolumns = (int)model->ints[INTS_NALLCOLUMNS];
   const double *limits = content(model, SECTION_LIMITS);
   model->lower = limits;
   model->upper = model->lower + model->nq;

@@ -69,7 +69,8 @@ enum {
   DYN_ROS_NO_SUCH_OPTION = -15,         /* an integer is not one of those that are possible */
   DYN_ROS_NOT_PHYSICAL = -16,           /* no body has this mass and inertia */
   DYN_ROS_TOO_MANY = -17,               /* more than 36 rows of contacts or constraints, or 6 of constraints on a tip */
-  DYN_ROS_OUT_OF_RANGE = -18            /* a number is negative, or beyond its limits */
+  DYN_ROS_OUT_OF_RANGE = -18,           /* a number is negative, or beyond its limits */
+  DYN_ROS_WRONG_SIZE = -19              /* in C++: an array has more or fewer numbers than it should */
 };
 const char *dyn_ros_error_text(int error);
 int dyn_ros_error_kind(int error);
@@ -78,6 +79,7 @@ int dyn_ros_error_kind(int error);
 
 typedef struct {
   int nq, nv, njoints, nframes;         /* the numbers of positions, velocities, joints and frames */
+  int ncolumns;                         /* the velocities of all joints, mimic joints included */
   int checks;                           /* settable: 1, examine the inputs of each call; 0, do not */
   const double *lower, *upper;          /* (nq,) limits of positions [rad, m]; infinite if there are none */
   const double *velocity_limit;         /* (nv,) [rad/s, m/s] */
