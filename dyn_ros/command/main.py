@@ -19,6 +19,7 @@ from ..engine.model.model import RootJoint
 from ..engine.model.urdf import read_urdf
 from . import arguments, ctrl_c
 from .arguments import Commands, UsageError, folder, page, positive, read_robot, reported
+from .export import add_export
 from .identify import add_identify
 from .log import add_log
 from .view import add_view
@@ -110,6 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     add_identify(commands)
     _add_excite(commands)
     add_log(commands)
+    add_export(commands)
     _add_precompile(commands)
     _add_completion(commands, parser)
     return parser

@@ -1,5 +1,3 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Export for C and C++: a library of machine code, headers, and model files."""
-from .library import export_library as export_library
-from .model_file import write_model as write_model

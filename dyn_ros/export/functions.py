@@ -9,66 +9,96 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..engine import algorithms
-from ..engine.algorithms.contacts.packed import ROWS
+from ..engine.algorithms.contacts.packed import CONTACTS, ROWS
+from ..engine.algorithms.filters.momentum_observer import COULOMB, OBSERVER_GAIN
 from ..engine.call.algorithm import ALGORITHMS, Algorithm
-from ..engine.kernel.fields import Field, Option
+from ..engine.kernel.fields import CONSTRAINTS, FRAME, REFERENCE_FRAME, TERMS, Field, Option
 
-EXCLUDED = ("normal_equations",)
-"""Sums over recordings, which need the functions of Python that prepare and complete them."""
+_TABLES = {CONTACTS: "contacts", CONSTRAINTS: "constraints"}
+_EXCLUDED = ("normal_equations",)       # sums over recordings, with functions of Python around it
+_NAMES = {OBSERVER_GAIN: "gain", COULOMB: "friction"}
+# Where arguments are that the public function does not have: beside these.
+_BESIDE = {"damping": "friction", "constraints": "tip", "contacts": "frame"}
 
 
 @dataclass(frozen=True)
 class Function:
-    """A function of the library."""
+    """A function of the library; its parameters are in the order of those in Python."""
 
     name: str
     algorithm: Algorithm
-    arguments: tuple[Field | Option, ...]       # in the order of C; without ROWS
-    results: tuple[Field, ...]
+    parameters: tuple[Field | Option, ...]
+    selects_joint: bool                         # by an index of a joint instead of a frame
 
     @property
     def inputs(self) -> tuple[Field, ...]:
-        """The arguments that are arrays."""
-        return tuple(x for x in self.arguments if isinstance(x, Field))
+        """The parameters that are numbers."""
+        return tuple(x for x in self.parameters if isinstance(x, Field))
 
     @property
-    def options(self) -> tuple[Option, ...]:
-        """The arguments that are integers, or tables of contacts or constraints."""
-        return tuple(x for x in self.arguments if isinstance(x, Option))
+    def results(self) -> tuple[Field, ...]:
+        """The fields that it returns."""
+        return tuple(self.algorithm.results)
 
-    @property
-    def document(self) -> str:
-        """The docstring of the public function."""
-        return inspect.cleandoc(getattr(algorithms, self.name).__doc__ or "")
+    def parameter_name(self, known: Field | Option) -> str:
+        """The name of a parameter."""
+        if self.selects_joint and known is FRAME:
+            return "joint"
+        return parameter_name(known)
+
+    def result_name(self, known: Field) -> str:
+        """The name of a result, which differs from those of all parameters."""
+        name = known.name.lstrip("_")
+        return f"{name}_out" if name in map(self.parameter_name, self.parameters) else name
 
 
-def argument_name(known: Field | Option) -> str:
-    """The name of an argument."""
-    return known.name.lstrip("_")
+def table_name(known: Field | Option) -> str:
+    """The structure in C of an option that is the address of a table, or an empty string."""
+    return _TABLES.get(known, "") if isinstance(known, Option) else ""
+
+
+def parameter_name(known: Field | Option) -> str:
+    """The name of a parameter that is a field or an option."""
+    if isinstance(known, Field) and known in _NAMES:
+        return _NAMES[known]
+    return table_name(known) or known.name.lstrip("_")
+
+
+def public_function(name: str) -> Any:
+    """The function of this name in Python."""
+    return getattr(algorithms, name)
 
 
 def available() -> list[str]:
     """The names of all functions that can be exported."""
-    return sorted(set(ALGORITHMS) - set(EXCLUDED))
+    return sorted(set(ALGORITHMS) - set(_EXCLUDED))
 
 
 def functions(names: Sequence[str] | None = None) -> list[Function]:
-    """The functions of these names, by default all, in the order of their names.
+    """The functions of these names, by default all, in alphabetical order.
 
     A ValueError names an unknown one, and lists those that are available.
     """
     known = available()
-    unknown = [name for name in names or () if name not in known]
+    unknown = sorted(set(names or ()) - set(known))
     if unknown:
-        raise ValueError(f"functions: no function named {', '.join(map(repr, unknown))} can be "
-                         f"exported; available: {', '.join(known)}")
+        raise ValueError(f"functions: {', '.join(map(repr, unknown))} cannot be exported; "
+                         f"available: {', '.join(known)}")
     return [_function(name) for name in sorted(set(known if names is None else names))]
 
 
 def _function(name: str) -> Function:
     algorithm: Any = ALGORITHMS[name]
-    place = {parameter: n for n, parameter in enumerate(
-        inspect.signature(getattr(algorithms, name)).parameters)}
-    arguments = [x for x in (*algorithm.inputs, *algorithm.options) if x is not ROWS]
-    arguments.sort(key=lambda x: place.get(argument_name(x), len(place)))
-    return Function(name, algorithm, tuple(arguments), tuple(algorithm.results))
+    places = {other: n for n, other in enumerate(
+        inspect.signature(public_function(name)).parameters)}
+    selects_joint = "joint" in places
+    hidden = [TERMS, REFERENCE_FRAME] if selects_joint else [TERMS]
+
+    def place(known: Field | Option) -> int:
+        own = "joint" if selects_joint and known is FRAME else parameter_name(known)
+        beside = places.get(_BESIDE.get(own, own), places.get("frame", len(places)))
+        return places.get(own, beside)
+
+    known = [*(x for x in algorithm.inputs if x is not ROWS),
+             *(x for x in algorithm.options if x not in hidden)]
+    return Function(name, algorithm, tuple(sorted(known, key=place)), selects_joint)

@@ -33,20 +33,20 @@ INTS, FLOATS: what kernels read, see ``engine/kernel/layout.py``.
 BODIES, LINKS: parameters of the bodies of joints and of the links of frames without payloads,
 (njoints, 10) and (nframes, 10). ARMATURE: that of joints which are not locked, (nv,).
 LIMITS: lower and upper (nq,), velocity and effort limits, damping and friction (nv,).
-JOINTS: idx_q, idx_v, nq, nv and the parent of each joint. FRAMES: the joint that moves each frame,
-or -1, the frame of its link, and whether it is a link.
+JOINTS: parent, frame, idx_q, idx_v, nq and nv of each joint. FRAMES: the joint that moves each
+frame, or -1, the frame of its link, and whether it is a link.
 PAYLOADS: for each slot the joint, the link, and ten parameters; a slot without mass is empty.
 NAMES: for the robot, and each joint, frame, velocity and position, where its name begins in TEXT,
 which ends with a zero as all of them.
 """
-PAYLOAD = 12
+JOINT, FRAME, PAYLOAD = 6, 3, 12
 
 
 def layout_digest() -> int:
     """What the layout of a model file and of kernels' tables depends on, a positive integer."""
     numbers = [layout.TREE, layout.TREE_ROW, layout.ROWS, layout.FLOATS_ROW, layout.INERTIA,
                layout.FRAME_ROW, layout.INERTIA_ROW, layout.TABLE, layout.OFFSET, MAX_PAYLOADS,
-               len(HEADER), len(SECTIONS)]
+               len(HEADER), len(SECTIONS), JOINT, FRAME, PAYLOAD]
     return checksum(np.array(numbers, np.int64)) >> 1
 
 
@@ -75,10 +75,6 @@ def write_model(model: Model, path: str | os.PathLike[str]) -> None:
         More than 8 payloads.
     OSError
         The file cannot be written.
-
-    Examples
-    --------
-    >>> dyn_ros.write_model(model, tmp_path / "arm.dynros")
     """
     Path(path).write_bytes(model_bytes(model))
 
@@ -115,7 +111,9 @@ def _sections(model: Model) -> list[NDArray]:
     links = [packed_link(frame) for frame in model.tree.frames]
     limits = (model.lower, model.upper, model.velocity_limit, model.effort_limit, model.damping,
               model.friction)
-    joints = np.array([model.idx_q, model.idx_v, model.nqs, model.nvs, model.parents], np.int64)
+    own = [n for n, frame in enumerate(model.tree.frames) if frame.kind == "joint"]
+    joints = np.array([model.parents, own, model.idx_q, model.idx_v, model.nqs, model.nvs],
+                      np.int64)
     frames = [(frame.parent, link_frame(model.tree, n), frame.kind == "body")
               for n, frame in enumerate(model.tree.frames)]
     texts = (model.name, *model.joint_names, *model.frame_names, *model.velocity_names,

@@ -21,8 +21,7 @@ from ..engine.kernel.fields import FRAME, REFERENCE_FRAME, Field
 from ..engine.kernel.types import Array
 from ..engine.model.frames import ReferenceFrame
 from ..engine.model.model import Model
-from .functions import argument_name, functions
-from .sources import TABLES, result_name
+from .functions import functions, parameter_name, table_name
 from .specialize_emit import Writer, declarations, object_of, sincos_functions
 from .specialize_trace import NotTraceable, Operand, Table, Trace, operands, run
 
@@ -88,11 +87,11 @@ def specialized(model: Model, name: str, prefix: str, target: str, settable: boo
     floats = _floats(model)
     record = recorded(model, algorithm, inputs, numbers,
                       _settable(model, floats) if settable else {}, floats)
-    results = {result_name(function, f): record.fields[f] for f in function.results}
+    results = {function.result_name(f): record.fields[f] for f in function.results}
     needed = record.trace.needed(x for values in results.values() for x in values)
     if settable and any(record.trace.operations[n][:2] == ("input", "links") for n in needed):
         raise NotTraceable(f"{name} depends on inertias of single links; use settable=False")
-    names = [argument_name(f) for f in inputs]
+    names = [parameter_name(f) for f in inputs]
     sources = {f.name: f"%{name}" for f, name in zip(inputs, names)}
     writer = Writer(record.trace, sources | {PARAMETERS: f"%{PARAMETERS}"})
     writer.write(needed)
@@ -186,19 +185,19 @@ def _list(numbers: Array) -> list[Any]:
 
 def _inputs(algorithm: Algorithm, with_inputs: Sequence[str]) -> list[Field]:
     """The inputs that are required, and those optional ones that are wanted."""
-    optional = [argument_name(f) for f in algorithm.optional]
+    optional = [parameter_name(f) for f in algorithm.optional]
     unknown = [name for name in with_inputs if name not in optional]
     if unknown:
         raise ValueError(f"with_inputs: {algorithm.name} has no optional input {unknown[0]!r}; "
                          f"available: {', '.join(optional) or 'none'}")
     return [f for f in algorithm.inputs
-            if f not in algorithm.optional or argument_name(f) in with_inputs]
+            if f not in algorithm.optional or parameter_name(f) in with_inputs]
 
 
 def _options(model: Model, algorithm: Algorithm, values: Mapping[str, int | str]
              ) -> tuple[dict[int, int], str]:
     """The numbers of options, and their part of the name of the function."""
-    if TABLES.keys() & set(algorithm.options):
+    if any(map(table_name, algorithm.options)):
         raise NotTraceable(f"{algorithm.name} takes constraints or contacts")
     names = [option.name for option in algorithm.options]
     if sorted(values) != sorted(names):

@@ -15,7 +15,7 @@ static void quiet(int is_on) { counting = is_on; }
 static void require(int code)
 {
   if (!code) return;
-  fprintf(stderr, "error %d\n", code);
+  fprintf(stderr, "error %d: %s\n", code, dyn_ros_error_text(code));
   exit(1);
 }
 
@@ -46,6 +46,35 @@ static const double *next(const double **p)
   if (length < 0.0) return NULL;
   *p += (size_t)length;
   return start;
+}
+
+/* Settings, and for each contact its integers, placements and gains. */
+int read_contacts(const dyn_ros_model *model, dyn_ros_contacts *contacts, const double **p)
+{
+  dyn_ros_contact list[12];
+  const double *s = next(p);
+  dyn_ros_contact_settings settings = {s[0], s[1], (int)s[2], s[3]};
+  int count = (int)s[4];
+  for (int n = 0; n < count; n++) {
+    const double *x = next(p);
+    list[n] = dyn_ros_contact_at((int)x[0], (int)x[1], (int)x[2]);
+    list[n].other = (int)x[3];
+    list[n].kp = x[4];
+    list[n].kd = x[5];
+    memcpy(list[n].placement, x + 6, sizeof list[n].placement);
+    memcpy(list[n].other_placement, x + 22, sizeof list[n].other_placement);
+  }
+  return dyn_ros_contacts_init(model, contacts, list, count, &settings);
+}
+
+/* Settings, tips and axes. */
+int read_constraints(const dyn_ros_model *model, dyn_ros_constraints *constraints, const double **p)
+{
+  int tips[36], axes[36];
+  const double *s = next(p), *t = next(p), *a = next(p);
+  int count = (int)s[0];
+  for (int n = 0; n < count; n++) tips[n] = (int)t[n], axes[n] = (int)a[n];
+  return dyn_ros_constraints_init(model, constraints, tips, axes, count, (int)s[1], s[2], (int)s[3]);
 }
 
 static double compare(const double **p, int count, double worst)

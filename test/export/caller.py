@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from dyn_ros.engine.kernel.fields import Field
-from dyn_ros.export.functions import argument_name
-from dyn_ros.export.sources import TABLES
+from dyn_ros.export.functions import table_name
+from dyn_ros.export.sources import is_number
 
 PRELUDE = Path(__file__).with_name("caller.c").read_text()
 
@@ -26,15 +26,17 @@ def program(functions):
 
 def _test(one):
     lines, names = [], []
-    for n, x in enumerate(one.arguments):
-        if isinstance(x, Field):
-            lines.append(f"    const double *a{n} = next(&p);  /* {argument_name(x)} */")
-        elif x in TABLES:
-            kind = TABLES[x]
-            lines.append(f"    dyn_ros_{kind} t{n}; read_{kind}(model, &t{n}, &p); "
+    for n, x in enumerate(one.parameters):
+        if is_number(x):
+            lines.append(f"    double a{n} = *next(&p);")
+        elif isinstance(x, Field):
+            lines.append(f"    const double *a{n} = next(&p);")
+        elif kind := table_name(x):
+            lines.append(f"    dyn_ros_{kind} t{n}; require(read_{kind}(model, &t{n}, &p)); "
                          f"const dyn_ros_{kind} *a{n} = &t{n};")
         else:
-            lines.append(f"    int a{n} = (int)*next(&p);  /* {x.name} */")
+            lines.append(f"    int a{n} = (int)*next(&p);")
+        lines[-1] += f"  /* {one.parameter_name(x)} */"
         names.append(f"a{n}")
     results = [f"out[{n}]" for n in range(len(one.results))]
     return (f"static double test_{one.name}(const dyn_ros_model *model, const double *p, int n)\n"

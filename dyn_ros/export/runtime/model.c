@@ -1,6 +1,6 @@
 /* Copyright dyn_ros contributors
    SPDX-License-Identifier: Apache-2.0
-   Models: the content of a model file, and what can be set. */
+   Models: the content of a model file, and names. */
 #include <string.h>
 
 #include "runtime.h"
@@ -24,6 +24,8 @@ static void *content(const dyn_ros_model *model, int n)
   return (char *)model->bytes + sections(model->bytes)[n].start;
 }
 
+const int64_t *dyn_ros_private_section(const dyn_ros_model *model, int n) { return content(model, n); }
+
 /* Whether the sections have the sizes that follow from those of the robot. */
 static int is_consistent(const int64_t *words)
 {
@@ -33,7 +35,7 @@ static int is_consistent(const int64_t *words)
   const int64_t counts[SECTION_COUNT] = {
     [SECTION_INTS] = -1, [SECTION_FLOATS] = ROWS + FLOATS_ROW * (nj + 1) + nv + (FRAME_ROW + INERTIA_ROW) * nf,
     [SECTION_BODIES] = 10 * nj, [SECTION_LINKS] = 10 * nf, [SECTION_ARMATURE] = nv, [SECTION_LIMITS] = 2 * nq + 4 * nv,
-    [SECTION_JOINTS] = 5 * nj, [SECTION_FRAMES] = 3 * nf, [SECTION_PAYLOADS] = MAX_PAYLOADS * PAYLOAD,
+    [SECTION_JOINTS] = JOINT * nj, [SECTION_FRAMES] = FRAME * nf, [SECTION_PAYLOADS] = MAX_PAYLOADS * PAYLOAD,
     [SECTION_NAMES] = 1 + nj + nf + nv + nq, [SECTION_TEXT] = -1};
   for (int n = 0; n < SECTION_COUNT; n++) {
     section s = sections(words)[n];
@@ -48,7 +50,7 @@ int dyn_ros_model_init(dyn_ros_model *model, void *bytes, size_t size)
 {
   if (!model) return DYN_ROS_NO_MODEL;
   memset(model, 0, sizeof *model);
-  if (!bytes || (uintptr_t)bytes % 8) return DYN_ROS_NOT_ALIGNED;
+  if (!bytes || (uintptr_t)bytes % sizeof(int64_t)) return DYN_ROS_NOT_ALIGNED;
   const int64_t *words = bytes;
   if (size < 8 * (HEADER_COUNT + 2 * SECTION_COUNT)) return DYN_ROS_TRUNCATED;
   if (words[HEADER_MAGIC] != MAGIC) return DYN_ROS_NOT_A_MODEL;
@@ -63,5 +65,83 @@ int dyn_ros_model_init(dyn_ros_model *model, void *bytes, size_t size)
   model->nv = (int)words[HEADER_NV];
   model->njoints = (int)words[HEADER_NJOINTS];
   model->nframes = (int)words[HEADER_NFRAMES];
+  model->ncolumns = (int)model->ints[INTS_NALLCOLUMNS];
+  const double *limits = content(model, SECTION_LIMITS);
+  model->lower = limits;
+  model->upper = model->lower + model->nq;
+  model->velocity_limit = model->upper + model->nq;
+  model->effort_limit = model->velocity_limit + model->nv;
+  model->damping = model->effort_limit + model->nv;
+  model->friction = model->damping + model->nv;
+  model->gravity = model->floats + GRAVITY;
+  model->armature = model->floats + ROWS + FLOATS_ROW * (model->njoints + 1);
   return DYN_ROS_OK;
+}
+
+/* --- names */
+
+static const char *name(const dyn_ros_model *model, int64_t n)
+{
+  const int64_t *starts = content(model, SECTION_NAMES);
+  return (const char *)content(model, SECTION_TEXT) + starts[n];
+}
+
+static int are_equal(const char *a, const char *b)
+{
+  while (*a && *a == *b) a++, b++;
+  return *a == *b;
+}
+
+const char *dyn_ros_robot_name(const dyn_ros_model *model) { return is_ready(model) ? name(model, 0) : NULL; }
+
+int dyn_ros_joint_info(const dyn_ros_model *model, int joint, dyn_ros_joint *info)
+{
+  if (!is_ready(model)) return DYN_ROS_NO_MODEL;
+  if (joint < 0 || joint >= model->njoints) return DYN_ROS_NO_SUCH_JOINT;
+  const int64_t *row = (const int64_t *)content(model, SECTION_JOINTS) + JOINT * joint;
+  *info = (dyn_ros_joint){name(model, 1 + joint), (int)row[0], (int)row[1], (int)row[2], (int)row[3], (int)row[4], (int)row[5]};
+  return DYN_ROS_OK;
+}
+
+int dyn_ros_frame_info(const dyn_ros_model *model, int frame, dyn_ros_frame *info)
+{
+  if (!is_ready(model)) return DYN_ROS_NO_MODEL;
+  if (frame < 0 || frame >= model->nframes) return DYN_ROS_NO_SUCH_FRAME;
+  const int64_t *row = (const int64_t *)content(model, SECTION_FRAMES) + FRAME * frame;
+  *info = (dyn_ros_frame){name(model, 1 + model->njoints + frame), (int)row[0], (int)row[2]};
+  return DYN_ROS_OK;
+}
+
+int dyn_ros_joint_index(const dyn_ros_model *model, const char *wanted)
+{
+  if (!is_ready(model)) return DYN_ROS_NO_MODEL;
+  for (int i = 0; wanted && i < model->njoints; i++)
+    if (are_equal(wanted, name(model, 1 + i))) return i;
+  return DYN_ROS_NO_SUCH_JOINT;
+}
+
+int dyn_ros_frame_index(const dyn_ros_model *model, const char *wanted)
+{
+  dyn_ros_frame info;
+  int found = DYN_ROS_NO_SUCH_FRAME;
+  if (!is_ready(model)) return DYN_ROS_NO_MODEL;
+  for (int i = 0; wanted && i < model->nframes; i++) {
+    dyn_ros_frame_info(model, i, &info);
+    if (!are_equal(wanted, info.name)) continue;
+    if (info.is_link) return i;
+    if (found < 0) found = i;
+  }
+  return found;
+}
+
+const char *dyn_ros_velocity_name(const dyn_ros_model *model, int k)
+{
+  if (!is_ready(model) || k < 0 || k >= model->nv) return NULL;
+  return name(model, 1 + model->njoints + model->nframes + k);
+}
+
+const char *dyn_ros_position_name(const dyn_ros_model *model, int k)
+{
+  if (!is_ready(model) || k < 0 || k >= model->nq) return NULL;
+  return name(model, 1 + model->njoints + model->nframes + model->nv + k);
 }

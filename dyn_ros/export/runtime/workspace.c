@@ -17,7 +17,7 @@ static double *floats_of(void *work) { return (double *)((char *)work + HEAD); }
 
 static int64_t rounded(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
 
-int64_t axis_length(const dyn_ros_model *model, int axis, int64_t constraints)
+static int64_t axis_length(const dyn_ros_model *model, int axis, int64_t constraints)
 {
   int64_t n = model->njoints;
   switch (axis) {
@@ -49,9 +49,9 @@ static const program *program_for(const function *f, const dyn_ros_model *model)
   return &f->programs[model->ints[INTS_COUPLED] != 0];
 }
 
-size_t workspace_size(const function *f, const dyn_ros_model *model)
+size_t dyn_ros_private_size(const function *f, const dyn_ros_model *model)
 {
-  if (!model || !model->ints) return 0;
+  if (!is_ready(model)) return 0;
   const program *p = program_for(f, model);
   int64_t floats = BEHIND;
   for (int n = 0; n < p->nfields; n++) floats += count(model, p->fields[n].axes, MAX_CONSTRAINTS);
@@ -70,12 +70,12 @@ static void fill(double *numbers, int64_t size, int content)
   }
 }
 
-int workspace_init(const function *f, const dyn_ros_model *model, void *work, size_t size)
+int dyn_ros_private_init(const function *f, const dyn_ros_model *model, void *work, size_t size)
 {
-  if (!model || !model->ints) return DYN_ROS_NO_MODEL;
+  if (!is_ready(model)) return DYN_ROS_NO_MODEL;
   if (!work) return DYN_ROS_NO_WORKSPACE;
   if ((uintptr_t)work % sizeof(double)) return DYN_ROS_NOT_ALIGNED;
-  if (size < workspace_size(f, model)) return DYN_ROS_TOO_SMALL;
+  if (size < dyn_ros_private_size(f, model)) return DYN_ROS_TOO_SMALL;
   const program *p = program_for(f, model);
   head *h = work;
   double *floats = floats_of(work);
@@ -97,10 +97,10 @@ int workspace_init(const function *f, const dyn_ros_model *model, void *work, si
 
 /* --- calls */
 
-static int are_finite(const double *numbers, int64_t size)
+int dyn_ros_are_finite(const double *numbers, size_t n)
 {
   double sum = 0.0;
-  for (int64_t k = 0; k < size; k++) sum += numbers[k] - numbers[k];   /* NaN unless finite */
+  for (size_t k = 0; k < n; k++) sum += numbers[k] - numbers[k];        /* NaN unless it is finite */
   return sum == 0.0;
 }
 
@@ -114,23 +114,23 @@ static int are_unit(const dyn_ros_model *model, const double *q)
   return 1;
 }
 
-static int check(const dyn_ros_model *model, const argument *a, const double *numbers, int64_t size)
+static int check(const dyn_ros_model *model, const field *a, const double *numbers, int64_t size)
 {
-  if (!are_finite(numbers, size)) return DYN_ROS_NOT_FINITE - ARGUMENT * a->text;
-  if (a->axes[0] == NQ_AXIS && !are_unit(model, numbers)) return DYN_ROS_NOT_UNIT - ARGUMENT * a->text;
+  if (!dyn_ros_are_finite(numbers, (size_t)size)) return DYN_ROS_NOT_FINITE - ARGUMENT * (a->text + 1);
+  if (a->axes[0] == NQ_AXIS && !are_unit(model, numbers)) return DYN_ROS_NOT_UNIT - ARGUMENT * (a->text + 1);
   return DYN_ROS_OK;
 }
 
-int call(const function *f, const dyn_ros_model *model, void *work, const int64_t (*options)[2], int noptions,
-         int64_t constraints, const double *const *inputs, double *const *results)
+int dyn_ros_private_call(const function *f, const dyn_ros_model *model, void *work, const int64_t (*options)[2],
+                         int noptions, int64_t constraints, const double *const *inputs, double *const *results)
 {
   head *h = work;
-  if (!model || !model->ints) return DYN_ROS_NO_MODEL;
+  if (!is_ready(model)) return DYN_ROS_NO_MODEL;
   if (!h) return DYN_ROS_NO_WORKSPACE;
   if (h->owner != f || h->ints != model->ints) return DYN_ROS_OTHER_WORKSPACE;
   double *floats = floats_of(work);
   for (int n = 0; n < f->ninputs; n++) {
-    const argument *a = &f->inputs[n];
+    const field *a = &f->inputs[n];
     int64_t size = count(model, a->axes, constraints);
     h->table[HAS_INPUT + a->number] = inputs[n] != NULL;
     if (inputs[n]) {
@@ -140,14 +140,14 @@ int call(const function *f, const dyn_ros_model *model, void *work, const int64_
       }
       memcpy(floats + h->table[OFFSET + a->number], inputs[n], sizeof(double) * (size_t)size);
     } else if (!a->is_optional && size > 0) {
-      return DYN_ROS_MISSING - ARGUMENT * a->text;
+      return DYN_ROS_MISSING - ARGUMENT * (a->text + 1);
     }
   }
   for (int n = 0; n < noptions; n++) h->table[options[n][0]] = options[n][1];
   h->table[NCONSTRAINTS] = constraints;
   int64_t status = program_for(f, model)->kernel(model->ints, h->table, model->floats, floats);
   for (int n = 0; n < f->nresults; n++) {
-    const argument *a = &f->results[n];
+    const field *a = &f->results[n];
     if (!results[n]) continue;
     int64_t size = count(model, a->axes, constraints), start = h->table[OFFSET + a->number];
     if (a->axes[0] == ROWS_AXIS) {              /* without the row of the universe */

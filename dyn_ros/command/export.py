@@ -1,0 +1,69 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""``dyn_ros export``: a library for C and C++, and model files that it reads."""
+import argparse
+from pathlib import Path
+
+from ..engine.model import Model
+from . import arguments
+from .arguments import Commands, UsageError, read_robot, reported
+
+
+def add_export(commands: Commands) -> None:
+    """Add the command."""
+    text = "Write a library for C and C++, or the file of a robot that it reads."
+    command = commands.add_parser("export", help=text, description=text)
+    command.set_defaults(run=_export)
+    command.add_argument("-o", "--out", type=Path, metavar="PATH",
+                         help="folder of the library; with --model the file to write (default: "
+                              "that of the robot, with the suffix .dynros)")
+    command.add_argument("--functions", nargs="+", metavar="FUNCTION",
+                         help="of the library, for example rnea crba (default: all)")
+    command.add_argument("--target", nargs="+", metavar="TARGET",
+                         help="x86-64-v2, x86-64-v3, x86-64-v4 or aarch64; several of x86-64: the "
+                              "loader chooses (default: this processor)")
+    command.add_argument("--model", dest="file", type=Path, metavar="FILE",
+                         help=f"write the model file of a robot: {arguments.ROBOT}")
+    arguments.add_root_joint(command)
+    command.add_argument("--mimic", choices=["project", "ignore"], default="project",
+                         help="mimic joints follow their master, or are independent joints "
+                              "(default: project)")
+    command.add_argument("--gravity", nargs=3, type=float, default=(0.0, 0.0, -9.81),
+                         metavar=("X", "Y", "Z"),
+                         help="in the root frame [m/s2] (default: 0 0 -9.81)")
+    command.add_argument("--strict", action="store_true",
+                         help="warnings about the robot are errors")
+
+
+def _export(options: argparse.Namespace) -> None:
+    if options.file is not None:
+        _write_model(options)
+    elif options.out is None:
+        raise UsageError("specify --out FOLDER for the library, or --model FILE for a robot")
+    else:
+        _write_library(options)
+
+
+def _write_model(options: argparse.Namespace) -> None:
+    from ..export.model_file import write_model
+    options.robot = options.file
+    if options.out is None and str(options.robot) == "-":
+        raise UsageError("specify --out FILE: the robot is read from standard input")
+    model = read_robot(options, lambda text, root_joint: Model.from_urdf(
+        text, root_joint, options.gravity, options.mimic, options.strict))
+    out = options.out or options.robot.with_suffix(".dynros")
+    with reported(out):
+        write_model(model, out)
+    print(f"wrote {out}: {model.name}, {model.njoints} joints, {out.stat().st_size} bytes")
+
+
+def _write_library(options: argparse.Namespace) -> None:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+    with reported(options.out), Progress(*columns, transient=True) as bar:
+        from ..export.library import export_library
+        task = bar.add_task("compiling", total=None)
+        export_library(options.out, options.functions, options.target,
+                       lambda done, total, name: bar.update(
+                           task, completed=done, total=total, description=name))
+    print(f"wrote {options.out}: lib and include; see dyn_ros.h and dyn_ros.hpp there")

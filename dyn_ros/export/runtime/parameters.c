@@ -1,0 +1,204 @@
+/* Copyright dyn_ros contributors
+   SPDX-License-Identifier: Apache-2.0
+   What can be set in a model: gravity, armature, locked joints, inertias and payloads. */
+#include <string.h>
+
+#include "runtime.h"
+
+#define LOCKED 1e30
+#define LARGEST 1e30    /* of a mass, a center of mass or an inertia, as in Python */
+
+static double *section(dyn_ros_model *model, int n) { return (double *)(intptr_t)dyn_ros_private_section(model, n); }
+
+static double *body(const dyn_ros_model *model, int joint)      /* with payloads */
+{
+  return model->floats + ROWS + FLOATS_ROW * (joint + 1) + INERTIA;
+}
+
+static double *armature(const dyn_ros_model *model) { return model->floats + ROWS + FLOATS_ROW * (model->njoints + 1); }
+
+static double *link(const dyn_ros_model *model, int frame)      /* with payloads */
+{
+  return armature(model) + model->nv + FRAME_ROW * model->nframes + INERTIA_ROW * frame;
+}
+
+int dyn_ros_set_gravity(dyn_ros_model *model, const double gravity[3])
+{
+  if (!is_ready(model)) return DYN_ROS_NO_MODEL;
+  if (!dyn_ros_are_finite(gravity, 3)) return DYN_ROS_NOT_FINITE;
+  memcpy(model->floats + GRAVITY, gravity, 3 * sizeof(double));
+  return DYN_ROS_OK;
+}
+
+int dyn_ros_set_armature(dyn_ros_model *model, const double *values)
+{
+  if (!is_ready(model)) return DYN_ROS_NO_MODEL;
+  if (!dyn_ros_are_finite(values, (size_t)model->nv)) return DYN_ROS_NOT_FINITE;
+  memcpy(section(model, SECTION_ARMATURE), values, sizeof(double) * (size_t)model->nv);
+  for (int k = 0; k < model->nv; k++)
+    if (armature(model)[k] != LOCKED) armature(model)[k] = values[k];
+  return DYN_ROS_OK;
+}
+
+int dyn_ros_lock_joint(dyn_ros_model *model, int joint, int is_locked)
+{
+  dyn_ros_joint info;
+  int error = dyn_ros_joint_info(model, joint, &info);
+  if (error || !info.nv) return error ? error : DYN_ROS_NO_SUCH_JOINT;
+  for (int k = info.idx_v; k < info.idx_v + info.nv; k++)
+    armature(model)[k] = is_locked ? LOCKED : section(model, SECTION_ARMATURE)[k];
+  return DYN_ROS_OK;
+}
+
+double dyn_ros_total_mass(const dyn_ros_model *model)
+{
+  double mass = 0.0;
+  for (int i = 0; is_ready(model) && i < model->njoints; i++) mass += body(model, i)[0];
+  return mass;
+}
+
+/* --- inertias: ten parameters m, m c, Ixx, Ixy, Iyy, Ixz, Iyz, Izz */
+
+static double *slot_of(dyn_ros_model *model, int slot) { return section(model, SECTION_PAYLOADS) + PAYLOAD * slot; }
+
+static int joint_of(const double *slot) { return (int)slot[0]; }
+static int link_of(const double *slot) { return (int)slot[1]; }
+static int is_empty(const double *slot) { return slot[2] == 0.0; }
+
+static void add(double *total, const double *parameters, double factor)
+{
+  for (int k = 0; k < INERTIA_ROW; k++) total[k] += factor * parameters[k];
+}
+
+/* The sum of payloads on a joint or on a link, then of what they are added to: as in Python, always from the beginning. */
+static void compose(dyn_ros_model *model, double *total, const double *own, int (*place_of)(const double *), int place)
+{
+  double loads[INERTIA_ROW] = {0};
+  for (int n = 0; n < MAX_PAYLOADS; n++) {
+    const double *slot = slot_of(model, n);
+    if (!is_empty(slot) && place_of(slot) == place) add(loads, slot + 2, 1.0);
+  }
+  memcpy(total, own, sizeof loads);
+  add(total, loads, 1.0);
+}
+
+static void compose_around(dyn_ros_model *model, int joint, int frame)
+{
+  compose(model, link(model, frame), section(model, SECTION_LINKS) + INERTIA_ROW * frame, link_of, frame);
+  if (joint >= 0)
+    compose(model, body(model, joint), section(model, SECTION_BODIES) + INERTIA_ROW * joint, joint_of, joint);
+}
+
+static double determinant(const double m[9])
+{
+  return m[0] * (m[4] * m[8] - m[5] * m[7]) - m[1] * (m[3] * m[8] - m[5] * m[6]) + m[2] * (m[3] * m[7] - m[4] * m[6]);
+}
+
+static int is_positive_definite(const double m[9]) { return m[0] > 0.0 && m[0] * m[4] > m[1] * m[3] && determinant(m) > 0.0; }
+
+/* Whether a body has this inertia: positive definite, and no principal moment above the sum of the others. */
+static int is_physical(double mass, const double com[3], const double inertia[9])
+{
+  double half = 0.5 * (inertia[0] + inertia[4] + inertia[8]) * (1.0 + 1e-6), moments[9];
+  if (!(mass > 0.0) || mass > LARGEST || inertia[1] != inertia[3] || inertia[2] != inertia[6] || inertia[5] != inertia[7]) return 0;
+  for (int k = 0; k < 9; k++) {
+    moments[k] = (k % 4 ? 0.0 : half) - inertia[k];
+    if (inertia[k] > LARGEST || inertia[k] < -LARGEST || com[k % 3] > LARGEST || com[k % 3] < -LARGEST) return 0;
+  }
+  return is_positive_definite(inertia) && is_positive_definite(moments);
+}
+
+/* The ten parameters of a body in the frame of its joint, from those in a frame with the rotation R and the origin R[9 ...]. */
+static void place(const double *R, double mass, const double com[3], const double inertia[9], double parameters[INERTIA_ROW])
+{
+  double c[3], turned[9], I[9], square = 0.0;
+  for (int i = 0; i < 3; i++) {
+    c[i] = R[9 + i];
+    for (int k = 0; k < 3; k++) c[i] += R[3 * i + k] * com[k];
+    square += c[i] * c[i];
+  }
+  for (int i = 0; i < 3; i++)
+    for (int j = 0; j < 3; j++) {
+      turned[3 * i + j] = 0.0;
+      for (int k = 0; k < 3; k++) turned[3 * i + j] += R[3 * i + k] * inertia[3 * k + j];
+    }
+  for (int i = 0; i < 3; i++)
+    for (int j = 0; j < 3; j++) {
+      I[3 * i + j] = mass * ((i == j ? square : 0.0) - c[i] * c[j]);
+      for (int k = 0; k < 3; k++) I[3 * i + j] += turned[3 * i + k] * R[3 * j + k];
+    }
+  const double all[INERTIA_ROW] = {mass, mass * c[0], mass * c[1], mass * c[2], I[0], I[1], I[4], I[2], I[5], I[8]};
+  memcpy(parameters, all, sizeof all);
+}
+
+int dyn_ros_set_payload(dyn_ros_model *model, int slot, int frame, double mass, const double com[3], const double inertia[9])
+{
+  if (!is_ready(model)) return DYN_ROS_NO_MODEL;
+  if (slot < 0 || slot >= MAX_PAYLOADS) return DYN_ROS_NO_SUCH_OPTION;
+  if (frame < 0 || frame >= model->nframes) return DYN_ROS_NO_SUCH_FRAME;
+  if (!dyn_ros_are_finite(&mass, 1) || !dyn_ros_are_finite(com, 3) || !dyn_ros_are_finite(inertia, 9)) return DYN_ROS_NOT_FINITE;
+  if (!is_physical(mass, com, inertia)) return DYN_ROS_NOT_PHYSICAL;
+  const int64_t *of_frame = dyn_ros_private_section(model, SECTION_FRAMES) + FRAME * frame;
+  double *here = slot_of(model, slot);
+  dyn_ros_clear_payload(model, slot);
+  here[0] = (double)of_frame[0];
+  here[1] = (double)of_frame[1];
+  place(armature(model) + model->nv + FRAME_ROW * frame, mass, com, inertia, here + 2);
+  compose_around(model, joint_of(here), link_of(here));
+  return DYN_ROS_OK;
+}
+
+int dyn_ros_clear_payload(dyn_ros_model *model, int slot)
+{
+  if (!is_ready(model)) return DYN_ROS_NO_MODEL;
+  if (slot < 0 || slot >= MAX_PAYLOADS) return DYN_ROS_NO_SUCH_OPTION;
+  double *here = slot_of(model, slot);
+  if (is_empty(here)) return DYN_ROS_OK;
+  int joint = joint_of(here), frame = link_of(here);
+  memset(here, 0, PAYLOAD * sizeof(double));
+  compose_around(model, joint, frame);
+  return DYN_ROS_OK;
+}
+
+/* The first link of a joint's body that has mass, or the first one. */
+static int first_link(dyn_ros_model *model, int joint)
+{
+  const int64_t *frames = dyn_ros_private_section(model, SECTION_FRAMES);
+  int first = -1;
+  for (int n = 0; n < model->nframes; n++) {
+    if (frames[FRAME * n] != joint || !frames[FRAME * n + 2]) continue;
+    if (section(model, SECTION_LINKS)[INERTIA_ROW * n] != 0.0) return n;
+    if (first < 0) first = n;
+  }
+  return first;
+}
+
+int dyn_ros_set_inertia(dyn_ros_model *model, int joint, const double parameters[10])
+{
+  if (!is_ready(model)) return DYN_ROS_NO_MODEL;
+  if (joint < 0 || joint >= model->njoints) return DYN_ROS_NO_SUCH_JOINT;
+  if (!dyn_ros_are_finite(parameters, INERTIA_ROW)) return DYN_ROS_NOT_FINITE;
+  const int64_t *frames = dyn_ros_private_section(model, SECTION_FRAMES);
+  double *bodies = section(model, SECTION_BODIES), *links = section(model, SECTION_LINKS), own[INERTIA_ROW];
+  memcpy(own, parameters, sizeof own);
+  for (int n = 0; n < MAX_PAYLOADS; n++)
+    if (!is_empty(slot_of(model, n)) && joint_of(slot_of(model, n)) == joint) add(own, slot_of(model, n) + 2, -1.0);
+  memcpy(bodies + INERTIA_ROW * joint, own, sizeof own);
+  int first = first_link(model, joint);
+  if (first >= 0) {             /* it gets what the other links do not have */
+    for (int n = 0; n < model->nframes; n++)
+      if (n != first && frames[FRAME * n] == joint && frames[FRAME * n + 2]) add(own, links + INERTIA_ROW * n, -1.0);
+    memcpy(links + INERTIA_ROW * first, own, sizeof own);
+    compose(model, link(model, first), links + INERTIA_ROW * first, link_of, first);
+  }
+  compose(model, body(model, joint), bodies + INERTIA_ROW * joint, joint_of, joint);
+  return DYN_ROS_OK;
+}
+
+int dyn_ros_get_inertia(const dyn_ros_model *model, int joint, double parameters[10])
+{
+  if (!is_ready(model)) return DYN_ROS_NO_MODEL;
+  if (joint < 0 || joint >= model->njoints) return DYN_ROS_NO_SUCH_JOINT;
+  memcpy(parameters, body(model, joint), INERTIA_ROW * sizeof(double));
+  return DYN_ROS_OK;
+}
