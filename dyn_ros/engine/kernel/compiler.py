@@ -166,5 +166,5 @@ def _emit() -> Any:
 @functools.cache
 def _implementations() -> str:
     """Description of the code that compiles, without its comments and docstrings."""
-    names = (f"{__package__}.lower", f"{__package__}.emit", *sorted(set(IMPLEMENTATIONS)))
+    names = (f"{__package__}.lower", f"{__package__}.emit", *IMPLEMENTATIONS)
     return repr([reach.described_module(name) for name in names])

@@ -16,8 +16,8 @@ KERNELS: set[FunctionType] = set()
 """Functions that are inlined into the code that calls them."""
 SUBROUTINES: set[FunctionType] = set()
 """Functions that are called."""
-IMPLEMENTATIONS: list[str] = []
-"""Names of the modules that implement functions in compiled code, which require Numba."""
+IMPLEMENTATIONS = tuple(f"{__package__}.{name}" for name in ("lanes_llvm", "raw_llvm"))
+"""The modules that implement functions of others in compiled code, which require Numba."""
 
 Function = TypeVar("Function", bound=Callable)
 

@@ -13,10 +13,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from .declare import IMPLEMENTATIONS, kernel
+from .declare import kernel
 
 LANES = 8
-IMPLEMENTATIONS.append(f"{__name__}_llvm")
 
 
 def integers_at(address):

@@ -3,10 +3,6 @@
 """Access to serialized data in kernels: little-endian integers at any byte."""
 import ctypes
 
-from .declare import IMPLEMENTATIONS
-
-IMPLEMENTATIONS.append(f"{__name__}_llvm")
-
 
 def bytes_at(address):
     """Pointer to the bytes at an address."""
