@@ -52,7 +52,7 @@ make view    show an arm, or another robot, in a browser; without ROS and withou
 make demo    run the demo: a moving arm in a browser, with its dynamics in a table (Ctrl-C to quit)
 make test    run every test
 make oldest  run the engine's tests with the oldest Numba and NumPy allowed, on Python 3.10 or 3.11
-make wheel   build a wheel for this processor, and run the engine's tests with it, without Numba
+make library  build the library of machine code, and run the engine's tests with it, without Numba
 make bench   run the benchmarks
 make lint    check style and types of the sources, and package.xml
 make docs    build the documentation as a site, build/docs/index.html, and check its links
@@ -67,7 +67,7 @@ ARGS="..."          additional arguments, for example: make demo ARGS="--duratio
                                                        make view ARGS="my_robot.urdf"
 endef
 
-.PHONY: help view setup demo test oldest wheel bench lint docs docs-links pictures clean
+.PHONY: help view setup demo test oldest library bench lint docs docs-links pictures clean
 help:
 	@$(info $(HELP)):
 
@@ -109,16 +109,15 @@ oldest:
 	PYTHONPATH="$(CURDIR)" .venv-oldest/bin/python -m pytest -n 2 $(ENGINE_TESTS) $(ARGS)
 
 # Without ROS, Numba and LLVM. What has been compiled for the tests is only linked.
-wheel:
+library:
 	$(call set_up,shared test-wheels)
-	rm -rf .venv-wheel build/wheel
-	$(VENV)/bin/python -m venv .venv-wheel
-	DYN_ROS_BUILD=host $(VENV)/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps \
-	  --no-build-isolation --wheel-dir build/wheel .
-	.venv-wheel/bin/python -m pip install --quiet --disable-pip-version-check build/wheel/*.whl \
-	  example-robot-data hypothesis idyntree "pin >= 3.4" pytest-xdist
-	! .venv-wheel/bin/python -c "import numba" 2>/dev/null
-	.venv-wheel/bin/python -m pytest -n 2 test/engine $(ARGS)
+	$(VENV)/bin/python -m dyn_ros.command.build --what host --out build/machine_code
+	rm -rf .venv-library
+	$(VENV)/bin/python -m venv .venv-library
+	.venv-library/bin/python -m pip install --quiet --disable-pip-version-check example-robot-data \
+	  hypothesis idyntree "numpy < 2.5" "pin >= 3.4" pytest-xdist rich scipy
+	DYN_ROS_LIBRARY="$(CURDIR)/build/machine_code/library" PYTHONPATH="$(CURDIR)" \
+	  .venv-library/bin/python -m pytest -n 2 test/engine test/observer $(ARGS)
 
 bench:
 	$(call set_up,shared test-wheels)
@@ -156,7 +155,7 @@ pictures:
 	done
 
 clean:
-	rm -rf .venv-jazzy .venv-kilted .venv-oldest .venv-wheel .venv-view .venv-docs build install log \
+	rm -rf .venv-jazzy .venv-kilted .venv-oldest .venv-library .venv-view .venv-docs build install log \
 	  .pytest_cache .ruff_cache .mypy_cache \
 	  .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

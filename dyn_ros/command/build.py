@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import dyn_ros.logs.kernels     # noqa: F401 - declares entries
+import dyn_ros.logs.kernels  # noqa: F401 - declares entries
 
 from ..engine.call.algorithm import ALGORITHMS
 from ..engine.kernel import extension, library

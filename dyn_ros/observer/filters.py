@@ -265,8 +265,8 @@ class LowPass:
                              "reset before another signal")
         filtered = np.empty(x.shape)
         call = compiled(LOW_PASS)
-        call(np.ascontiguousarray(x), *x.shape, -np.expm1(-self._bandwidth * dt), int(len(dt) > 1), value,
-             filtered)
+        share = -np.expm1(-self._bandwidth * dt)
+        call(np.ascontiguousarray(x), *x.shape, share, int(len(dt) > 1), value, filtered)
         return filtered
 
 
@@ -320,6 +320,8 @@ class DisturbanceFilter:
     def _filter(self, momentum: Array, known: Array, M: Array, dt: Array, dt_stride: int,
                 external: Array) -> None:
         call = compiled(disturbance_filter.FILTER)
-        call(momentum, known, M.__array_interface__["data"][0], M.strides[0], dt, dt_stride, self._settings, self._memory,
-             self._covariance, self._scratch, external, self._model.nv, len(M), int(not self._is_started))
+        address = M.__array_interface__["data"][0]
+        call(momentum, known, address, M.strides[0], dt, dt_stride, self._settings, self._memory,
+             self._covariance, self._scratch, external, self._model.nv, len(M),
+             int(not self._is_started))
         self._is_started = True

@@ -3,7 +3,6 @@
 """The rules by which messages become states of a robot, compiled."""
 import math
 
-
 from ..cdr.decode_kernel import decode_message
 from ..engine.kernel.compiler import Entry, kernel, subroutine
 from ..engine.kernel.raw import bytes_at, load32

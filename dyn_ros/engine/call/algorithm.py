@@ -12,8 +12,8 @@ import logging
 
 import numpy as np
 
-from ..kernel.compiler import JIT, Entry
 from ..kernel import library
+from ..kernel.compiler import JIT, Entry
 from ..kernel.fields import FIELDS, OPTIONS, Field, Option, Q, fields_among
 from ..kernel.layout import fail
 from ..kernel.reach import references, walk

@@ -88,9 +88,9 @@ class Entry:
     def compile(self, targets: Sequence[str]) -> bool:
         """Compile it into the cache for targets; return whether there was anything to do."""
         with _lock:
-            is_new = any([self._object(target, None)[1] for target in targets])
+            compiled = [target for target in targets if self._object(target, None)[1]]
             self.__dict__.pop("intermediate", None)
-            return is_new
+            return bool(compiled)
 
     def _object(self, target: str, before_compiling: Callable[[], object] | None
                 ) -> tuple[bytes, bool]:

@@ -61,7 +61,7 @@ def _codegen() -> _Codegen:
 
 
 class _Library(JITCodeLibrary):
-    """Intermediate representation of a function; linked with its callees and optimized on demand."""
+    """Representation of a function; linked with its callees and optimized on demand."""
 
     _optimized: Any = None
     is_subroutine = False

@@ -210,7 +210,7 @@ def _value(value: Any) -> str:
 
 @functools.cache
 def described_module(name: str) -> str:
-    """The code of a module, without importing it, and without its comments, docstrings and lines."""
+    """The code of a module, which is not imported, without comments, docstrings and lines."""
     specification = importlib.util.find_spec(name)
     assert specification and specification.origin
     with open(specification.origin, encoding="utf-8") as file:

@@ -106,7 +106,8 @@ def compile_in_processes(entries: Sequence[Entry], processes: int | None = None,
     try:
         for n, process in enumerate(started):
             take = todo.pop if n % 2 else todo.popleft
-            threading.Thread(target=_feed, args=(process, take, events, targets), daemon=True).start()
+            arguments = process, take, events, targets
+            threading.Thread(target=_feed, args=arguments, daemon=True).start()
         while count:
             event = events.get()
             if event is None:

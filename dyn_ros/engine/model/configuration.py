@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..kernel import lie
 from ..kernel import algebra as al
+from ..kernel import lie
 from ..kernel.types import Array, ArrayLike, Scalar
 from .inputs import as_array, coordinate, finite_array, require_equal, require_finite, require_valid
 from .structure import Structure

@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ..kernel import layout
 from ..kernel import algebra as al
+from ..kernel import layout
 from ..kernel.types import Array, ArrayLike
 from .frames import frame_selectors
 from .inertia import Payload, packed_link

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar, overload
 
 import numpy as np
 
-from ..kernel import lie
 from ..kernel import algebra as al
+from ..kernel import lie
 from ..kernel.types import Array, ArrayLike
 from .value import ZERO, Value, blocks, flat, frozen, numbers, require, require_finite
 from .vectors import Motion

@@ -17,8 +17,8 @@ import numpy as np
 
 from ...check.meshes import Folders, MeshError, find_mesh, read_mesh
 from ...check.shapes import Color, Shape, read_shapes
-from ...engine.kernel.lie import matrix_quaternion, quaternion_product, rotate
 from ...engine.kernel import algebra as al
+from ...engine.kernel.lie import matrix_quaternion, quaternion_product, rotate
 from ...engine.kernel.types import Array, ArrayLike
 from ...engine.model.urdf import ONE_DOF, Frame, Joint, Tree
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The folder of compiled kernels: its location, its owner, and damaged files."""
 import ast
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -28,7 +29,8 @@ with warnings.catch_warnings(record=True) as caught:
 """
 UNSET = {"XDG_CACHE_HOME": "", "DYN_ROS_CACHE_DIR": ""}
 STRANGER = 12345
-needs_compiler = pytest.mark.skipif(not JIT, reason="nothing is compiled")
+needs_compiler = pytest.mark.skipif(not JIT or importlib.util.find_spec("numba") is None,
+                                    reason="nothing is compiled")
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
 
 
@@ -316,7 +318,7 @@ def test_a_link_of_another_user_leads_nowhere_else(tmp_path):
 def test_planted_code_is_not_run(tmp_path):
     """Whole files, with the right digest, in a folder that others may write to."""
     planted = tmp_path / "planted"
-    code = f"""
+    code = """
 from dyn_ros.engine.kernel import cache, compiler
 evil = compiler.Entry("small", lambda x: -1, "d").object(compiler.library.best_target())
 entry = compiler.Entry("small", lambda x: int(2.0 * x), "d")

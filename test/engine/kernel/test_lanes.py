@@ -1,7 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The number types: lanes agree with single floats, and both with NumPy."""
-import numba
+import importlib
+
 import numpy as np
 import pytest
 
@@ -25,8 +26,9 @@ from dyn_ros.engine.kernel.lanes import (
     store_lane,
 )
 
+numba = pytest.importorskip("numba", reason="nothing can be compiled")
 if JIT:
-    import dyn_ros.engine.kernel.lanes_llvm     # noqa: F401 - for functions of Numba
+    importlib.import_module("dyn_ros.engine.kernel.lanes_llvm")     # for functions of Numba
 pytestmark = pytest.mark.skipif(not JIT, reason="there are no lanes without a compiler")
 RNG = np.random.default_rng(5)
 X, Y = RNG.uniform(0.5, 4.0, (2, LANES))

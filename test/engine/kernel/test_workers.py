@@ -12,6 +12,7 @@ from dyn_ros.engine.kernel import cache, compiler, workers
 from dyn_ros.engine.kernel.compiler import ENTRIES, JIT
 
 pytestmark = pytest.mark.skipif(not JIT, reason="nothing is compiled")
+pytest.importorskip("numba", reason="nothing can be compiled")
 NAMES = ["one", "two", "three"]
 SMALL = """
 from dyn_ros.engine.kernel.compiler import Entry

@@ -177,8 +177,8 @@ def filter_samples(v, tau, moved, rate, dt, dt_stride, settings, memory, externa
 def smooth_samples(x, count, n, share, share_stride, value, smooth):
     """The low pass of the first order after each sample, in order, and the last one in ``value``.
 
-    x and smooth are (count, n). share is the part of the difference that a step covers; share_stride is
-    0 for one step of all samples, 1 for one for each sample.
+    x and smooth are (count, n). share is the part of the difference that a step covers;
+    share_stride is 0 for one step of all samples, 1 for one for each sample.
     """
     x, share = la.floats_at(x), la.floats_at(share)
     value, smooth = la.floats_at(value), la.floats_at(smooth)
