@@ -66,7 +66,7 @@ def _link(entries: Sequence[Entry], target: str, folder: Path) -> None:
     folder.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as objects:
         for entry in entries:
-            Path(objects, f"{entry.symbol}.o").write_bytes(entry.object(target))
+            Path(objects, f"{entry.symbol}.o").write_bytes(entry.code_for(target))
         command = [*linker(target), "-shared", "-nostdlib", "-Wl,--gc-sections", "-Wl,-s",
                    f"-Wl,-soname,{library.FILE}", "-o", str(folder / library.FILE),
                    *map(str, sorted(Path(objects).iterdir()))]

@@ -119,7 +119,7 @@ def _link(chosen: list[Function], level: str, build: Path, out: Path, include: P
     for one in chosen:
         for program in one.algorithm.programs:
             objects.append(build / f"{program.one.symbol}.o")
-            objects[-1].write_bytes(program.one.object(level))
+            objects[-1].write_bytes(program.one.code_for(level))
     for source in (*sorted(_RUNTIME.glob("*.c")), build / "functions.c"):
         objects.append(build / f"{source.stem}.o")
         _run([*_tool(level, "gcc"), *_FLAGS, f"-I{build}", f"-I{include}", f"-I{_RUNTIME}", "-c",

@@ -44,7 +44,7 @@ class Entry:
     each. ``name`` is unique.
     """
 
-    def __init__(self, name: str, function: Callable, signature: str = KERNEL) -> None:
+    def __init__(self, name: str, function: Any, signature: str = KERNEL) -> None:
         self.name, self.function, self.signature = name, function, signature
         self.symbol = "dyn_ros_" + name.replace("-", "_")
         self.address = 0                            # of the machine code, once it is loaded
@@ -80,7 +80,7 @@ class Entry:
         name = self.file_name(target or library.best_target())
         return name is not None and cache.read(name) is not None
 
-    def object(self, target: str) -> bytes:
+    def code_for(self, target: str) -> bytes:
         """Its machine code for a target, from the cache or compiled: an ELF object."""
         with _lock:
             return self._object(target, None)[0]
@@ -150,7 +150,7 @@ def _interpreted(function: Callable, signature: str) -> Callable:
     """A function that calls that of an entry, with the addresses of arrays and bytes."""
     def address(value):
         if isinstance(value, bytes):
-            return ctypes.cast(value, ctypes.c_void_p).value
+            return ctypes.cast(ctypes.c_char_p(value), ctypes.c_void_p).value
         return 0 if value is None else value.ctypes.data
 
     def call(*arguments):

@@ -81,7 +81,7 @@ class _Library(JITCodeLibrary):
     def optimized(self):
         """Its code and that of its callees; subroutines are only declared."""
         if self._optimized is None:
-            self.link_callees()
+            self._link_callees()
             self._optimize_final_module()
             for function in self._final_module.functions:
                 if not function.is_declaration and function.linkage == llvm.Linkage.external:
@@ -89,7 +89,7 @@ class _Library(JITCodeLibrary):
             self._optimized = self._final_module
         return self._optimized
 
-    def link_callees(self):
+    def _link_callees(self):
         """Link what it calls, except subroutines."""
         for callee in self._linking_libraries:
             if not isinstance(callee, _Library):
@@ -98,9 +98,9 @@ class _Library(JITCodeLibrary):
             elif not callee.is_subroutine:
                 self._final_module.link_in(callee.optimized(), preserve=True)
 
-    def link_subroutines(self):
-        """Link the subroutines that it declares, and those that they declare."""
-        module = self._final_module
+    @staticmethod
+    def _link_subroutines(module):
+        """Link the subroutines that a module declares, and those that they declare."""
         while missing := [function.name for function in module.functions
                           if function.is_declaration and function.name in _subroutines]:
             for name in missing:
@@ -109,19 +109,18 @@ class _Library(JITCodeLibrary):
 
     def whole(self, symbol: str) -> str:
         """The text of its code with all that it calls, in which only ``symbol`` is visible."""
-        self.link_callees()
+        self._link_callees()
         _hide(self._final_module, symbol)
         self._optimize_final_module()
-        self.link_subroutines()
+        self._link_subroutines(self._final_module)
         _hide(self._final_module, symbol)
         self._final_module.verify()
         return str(self._final_module)
 
     def _get_module_for_linking(self):
         """Its code with all subroutines, for functions that are compiled by Numba alone."""
-        module, self._final_module = self._final_module, self.optimized().clone()
-        self.link_subroutines()
-        module, self._final_module = self._final_module, module
+        module = self.optimized().clone()
+        self._link_subroutines(module)
         for function in module.functions:
             if not function.is_declaration:
                 function.linkage = "linkonce_odr"
@@ -231,7 +230,7 @@ def _type_of_function(function, context):
     return None
 
 
-def intrinsic(function: FunctionType) -> Callable:
+def intrinsic(function: Any) -> Callable:
     """As ``numba.extending.intrinsic``: generates the code of calls of a function of Python."""
     def register(typing):
         generator = numba_intrinsic(typing)

@@ -320,7 +320,7 @@ def test_planted_code_is_not_run(tmp_path):
     planted = tmp_path / "planted"
     code = """
 from dyn_ros.engine.kernel import cache, compiler
-evil = compiler.Entry("small", lambda x: -1, "d").object(compiler.library.best_target())
+evil = compiler.Entry("small", lambda x: -1, "d").code_for(compiler.library.best_target())
 entry = compiler.Entry("small", lambda x: int(2.0 * x), "d")
 cache.write(entry.file_name(), evil)
 print([entry.load(), entry.call(4.0)])
