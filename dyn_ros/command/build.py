@@ -69,7 +69,7 @@ def _link(entries: Sequence[Entry], target: str, folder: Path) -> None:
             Path(objects, f"{entry.symbol}.o").write_bytes(entry.code_for(target))
         command = [*linker(target), "-shared", "-nostdlib", "-Wl,--gc-sections", "-Wl,-s",
                    f"-Wl,-soname,{library.FILE}", "-o", str(folder / library.FILE),
-                   *map(str, sorted(Path(objects).iterdir()))]
+                   *map(str, sorted(Path(objects).iterdir())), "-lm"]
         try:
             subprocess.run(command, check=True, capture_output=True, text=True)
         except FileNotFoundError:

@@ -19,7 +19,7 @@ from ..engine.kernel.workers import compile_in_processes
 from . import header, packages, sources
 from .functions import Function, functions
 
-_RUNTIME = Path(__file__).parent / "runtime"
+RUNTIME = Path(__file__).parent / "runtime"
 _CROSS = {"aarch64": "aarch64-linux-gnu-"}
 _FLAGS = ("-std=c11", "-O2", "-DNDEBUG", "-fPIC", "-fno-math-errno", "-fno-builtin-malloc",
           "-ffunction-sections", "-fdata-sections", "-Wall", "-Wextra")
@@ -120,9 +120,9 @@ def _link(chosen: list[Function], level: str, build: Path, out: Path, include: P
         for program in one.algorithm.programs:
             objects.append(build / f"{program.one.symbol}.o")
             objects[-1].write_bytes(program.one.code_for(level))
-    for source in (*sorted(_RUNTIME.glob("*.c")), build / "functions.c"):
+    for source in (*sorted(RUNTIME.glob("*.c")), build / "functions.c"):
         objects.append(build / f"{source.stem}.o")
-        _run([*_tool(level, "gcc"), *_FLAGS, f"-I{build}", f"-I{include}", f"-I{_RUNTIME}", "-c",
+        _run([*_tool(level, "gcc"), *_FLAGS, f"-I{build}", f"-I{include}", f"-I{RUNTIME}", "-c",
               str(source), "-o", str(objects[-1])])
     paths = list(map(str, objects))
     visible = re.findall(r"\b(dyn_ros_\w+)\(", (include / "dyn_ros.h").read_text())

@@ -1,16 +1,22 @@
-/* Calls exported functions with numbers from a file, and prints the largest relative difference of each. */
+/* Calls exported functions with numbers from a file, and prints the largest relative difference of each.
+   All memory is there before the first call. */
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "dyn_ros.h"
 
-enum { RESULTS = 24, LARGEST = 1 << 20 };
-static double *out[RESULTS];
-int counting = 0;                       /* a preloaded library counts allocations meanwhile */
-
-static void quiet(int is_on) { counting = is_on; }
+enum { RESULTS = 24, LARGEST = 1 << 18, MOST_THREADS = 4 };
+static _Thread_local double *out[RESULTS];
+static char memory[1 << 28];
+static size_t used;                     /* of the memory */
+static dyn_ros_model model;
+static double *states;
 
 static void require(int code)
 {
@@ -21,22 +27,9 @@ static void require(int code)
 
 static void *allocate(size_t size)
 {
-  void *memory = malloc(size);
-  if (!memory) exit(2);
-  return memory;
-}
-
-static void *content(const char *path, size_t *size)
-{
-  FILE *file = fopen(path, "rb");
-  if (!file) { perror(path); exit(2); }
-  fseek(file, 0, SEEK_END);
-  *size = (size_t)ftell(file);
-  rewind(file);
-  void *bytes = allocate(*size);
-  if (fread(bytes, 1, *size, file) != *size) exit(2);
-  fclose(file);
-  return bytes;
+  size_t start = __atomic_fetch_add(&used, (size + 63) / 64 * 64, __ATOMIC_RELAXED);
+  if (start + size > sizeof memory) require(1);
+  return memory + start;
 }
 
 static const double *next(const double **p)
@@ -49,7 +42,7 @@ static const double *next(const double **p)
 }
 
 /* Settings, and for each contact its integers, placements and gains. */
-int read_contacts(const dyn_ros_model *model, dyn_ros_contacts *contacts, const double **p)
+int read_contacts(dyn_ros_contacts *contacts, const double **p)
 {
   dyn_ros_contact list[12];
   const double *s = next(p);
@@ -64,17 +57,17 @@ int read_contacts(const dyn_ros_model *model, dyn_ros_contacts *contacts, const 
     memcpy(list[n].placement, x + 6, sizeof list[n].placement);
     memcpy(list[n].other_placement, x + 22, sizeof list[n].other_placement);
   }
-  return dyn_ros_contacts_init(model, contacts, list, count, &settings);
+  return dyn_ros_contacts_init(&model, contacts, list, count, &settings);
 }
 
 /* Settings, tips and axes. */
-int read_constraints(const dyn_ros_model *model, dyn_ros_constraints *constraints, const double **p)
+int read_constraints(dyn_ros_constraints *constraints, const double **p)
 {
   int tips[36], axes[36];
   const double *s = next(p), *t = next(p), *a = next(p);
   int count = (int)s[0];
   for (int n = 0; n < count; n++) tips[n] = (int)t[n], axes[n] = (int)a[n];
-  return dyn_ros_constraints_init(model, constraints, tips, axes, count, (int)s[1], s[2], (int)s[3]);
+  return dyn_ros_constraints_init(&model, constraints, tips, axes, count, (int)s[1], s[2], (int)s[3]);
 }
 
 static double compare(const double **p, int count, double worst)
@@ -95,27 +88,46 @@ static double compare(const double **p, int count, double worst)
 }
 
 @CALLS@
-static const struct { const char *name; double (*test)(const dyn_ros_model *, const double *, int); } tests[] = {
+static const struct { const char *name; double (*test)(const double *, int); } tests[] = {
 @ROWS@
 };
+enum { TESTS = sizeof tests / sizeof *tests };
 
-int main(int argc, char **argv)
+static void *run(void *differences)
 {
-  size_t size;
-  dyn_ros_model model;
-  if (argc != 3) return 2;
-  void *bytes = content(argv[1], &size);
-  require(dyn_ros_model_init(&model, bytes, size));
-  double *states = content(argv[2], &size);
   const double *p = states;
   for (int n = 0; n < RESULTS; n++) out[n] = allocate(8 * LARGEST);
-  for (size_t k = 0; k < sizeof tests / sizeof *tests; k++) {   /* number of states, length, states */
-    int n = (int)p[0];
-    size_t length = (size_t)p[1];
-    printf("%s %.3e\n", tests[k].name, tests[k].test(&model, p + 2, n));
-    p += 2 + length;
+  for (int k = 0; k < TESTS; k++) {     /* number of states, length, states */
+    if (tests[k].test) ((double *)differences)[k] = tests[k].test(p + 2, (int)p[0]);
+    p += 2 + (size_t)p[1];
   }
-  for (int n = 0; n < RESULTS; n++) free(out[n]);
+  return NULL;
+}
+
+/* MODEL STATES MODE: alone, strict (any system call but write ends the program), or threads. */
+int main(int argc, char **argv)
+{
+  static double differences[MOST_THREADS][TESTS];
+  size_t size;
+  int threads = 0;
+  if (argc != 4) return 2;
+  void *bytes = dyn_ros_read_file(argv[1], &size);
+  require(dyn_ros_model_init(&model, bytes, size));
+  states = dyn_ros_read_file(argv[2], &size);
+  setvbuf(stdout, NULL, _IONBF, 0);
+  int is_strict = !strcmp(argv[3], "strict");
+  if (!strcmp(argv[3], "threads")) {
+    pthread_t started[MOST_THREADS];
+    for (; threads < MOST_THREADS; threads++) pthread_create(&started[threads], NULL, run, differences[threads]);
+    for (int n = 0; n < threads; n++) pthread_join(started[n], NULL);
+  } else {
+    if (is_strict && prctl(PR_SET_SECCOMP, 1)) return 3;
+    run(differences[threads++]);
+  }
+  for (int n = 0; n < threads; n++)
+    for (int k = 0; k < TESTS; k++)
+      if (tests[k].test) printf("%s %.3e\n", tests[k].name, differences[n][k]);
+  if (is_strict) syscall(SYS_exit, 0);
   free(states);
   free(bytes);
   return 0;

@@ -11,16 +11,18 @@ from pathlib import Path
 import numpy as np
 
 from dyn_ros.engine.kernel.fields import Field
-from dyn_ros.export.functions import table_name
+from dyn_ros.export.functions import available, functions, table_name
 from dyn_ros.export.sources import is_number
 
 PRELUDE = Path(__file__).with_name("caller.c").read_text()
 
 
-def program(functions):
-    """The source of the program."""
-    calls = "\n".join(_test(one) for one in functions)
-    rows = "\n".join(f'  {{"{one.name}", test_{one.name}}},' for one in functions)
+def program(names=None):
+    """The source of the program, which calls some functions, or all."""
+    chosen = [one.name for one in functions(names)]
+    calls = "\n".join(_test(one) for one in functions(names))
+    rows = "\n".join(f'  {{"{name}", {f"test_{name}" if name in chosen else "NULL"}}},'
+                     for name in available())
     return PRELUDE.replace("@CALLS@", calls).replace("@ROWS@", rows)
 
 
@@ -32,23 +34,22 @@ def _test(one):
         elif isinstance(x, Field):
             lines.append(f"    const double *a{n} = next(&p);")
         elif kind := table_name(x):
-            lines.append(f"    dyn_ros_{kind} t{n}; require(read_{kind}(model, &t{n}, &p)); "
+            lines.append(f"    dyn_ros_{kind} t{n}; require(read_{kind}(&t{n}, &p)); "
                          f"const dyn_ros_{kind} *a{n} = &t{n};")
         else:
             lines.append(f"    int a{n} = (int)*next(&p);")
         lines[-1] += f"  /* {one.parameter_name(x)} */"
         names.append(f"a{n}")
     results = [f"out[{n}]" for n in range(len(one.results))]
-    return (f"static double test_{one.name}(const dyn_ros_model *model, const double *p, int n)\n"
+    return (f"static double test_{one.name}(const double *p, int n)\n"
             "{\n  double worst = 0.0;\n"
-            f"  size_t size = dyn_ros_{one.name}_workspace_size(model);\n"
+            f"  size_t size = dyn_ros_{one.name}_workspace_size(&model);\n"
             "  void *work = allocate(size);\n"
-            f"  require(dyn_ros_{one.name}_workspace_init(model, work, size));\n"
+            f"  require(dyn_ros_{one.name}_workspace_init(&model, work, size));\n"
             "  for (; n > 0; n--) {\n" + "\n".join(lines) + "\n"
-            f"    quiet(1);\n    int code = dyn_ros_{one.name}(model, work, "
-            f"{', '.join(names + results)});\n    quiet(0);\n    require(code);\n"
+            f"    require(dyn_ros_{one.name}(&model, work, {', '.join(names + results)}));\n"
             f"    worst = compare(&p, {len(one.results)}, worst);\n"
-            "  }\n  free(work);\n  return worst;\n}\n")
+            "  }\n  return worst;\n}\n")
 
 
 def packed(arrays):

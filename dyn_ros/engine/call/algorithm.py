@@ -48,10 +48,9 @@ class Program:
     def __init__(self, name, kernel, inputs):
         self.name, self.kernel = name, kernel
         self.fields, self.options, self.can_fail = (
-            _described(library.program(name)) or referred(kernel, inputs))
+            _described(library.program(name) if JIT else None) or referred(kernel, inputs))
         self.one = Entry(f"{name}-one", native.for_one(kernel))
         self.lanes = Entry(f"{name}-lanes", native.for_lanes(kernel))
-
 
     def description(self):
         """What a library says of it, so that its kernel need not be analyzed."""

@@ -27,6 +27,7 @@ from .extension import native
 
 KERNEL = "qqqq"
 """The signature of a kernel: the addresses in ``KernelArgs``."""
+_LIBM = ("atan2", "expm1")              # of the C library, for entries that are not kernels
 _lock = threading.RLock()
 # A process that is forked during a compilation could never compile or load anything.
 os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release,
@@ -110,9 +111,10 @@ class Entry:
         """The text of its module in LLVM's intermediate representation."""
         text = self._lower().lowered(self.function, self.signature, self.symbol,
                                      self.signature == KERNEL)
-        if others := _emit().outside(text):
-            raise ValueError(f"{self.name}: its machine code would call {', '.join(others)}, "
-                             "which is part of Python or Numba; use only what kernels offer")
+        allowed = () if self.signature == KERNEL else _LIBM
+        if others := [name for name in _emit().outside(text) if name not in allowed]:
+            raise ValueError(f"{self.name}: its machine code would call {', '.join(others)}; "
+                             "use only what kernels offer")
         return text
 
     def _lower(self) -> Any:

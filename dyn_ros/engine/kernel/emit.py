@@ -52,7 +52,7 @@ def machine_code(text: str, target: str) -> bytes:
 
 
 def outside(text: str) -> list[str]:
-    """Names of functions that a module calls and that not every C library has."""
+    """Names of functions that a module calls, but for those that copy and clear memory."""
     names = set(re.findall(r'declare [^@\n]*@"?([\w.$]+)', text))
     return sorted(name for name in names - {"memcpy", "memset", "memmove"}
                   if not name.startswith("llvm."))

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The call for one state in the extension: what it takes itself, and what it leaves to Python."""
 import gc
+import os
 import signal
+import subprocess
 import sys
 import threading
 import weakref
@@ -374,3 +376,13 @@ def test_prepared_calls_are_checked():
         with pytest.raises(TypeError):
             made.run(*wrong)
     assert made.run(dyn_ros.Data(pair.model), pair.model, 0, ()) == -1
+
+
+def test_python_alone_needs_no_extension():
+    code = ("import numpy as np, dyn_ros\nfrom dyn_ros.engine.kernel import extension\n"
+            "xml = '<robot name=\"a\"><link name=\"b\"/></robot>'\n"
+            "model = dyn_ros.Model.from_urdf(xml, 'planar')\n"
+            "dyn_ros.rnea(model, dyn_ros.Data(model), *np.zeros((3, 3)))\n"
+            "assert not extension.native.cache_info().currsize")
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)

@@ -1,0 +1,45 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A library of all functions, and robots with states and results, for the tests of export."""
+import numpy as np
+import pytest
+from export import caller, cases
+from export.tools import ROBOTS, require_tools, robot
+
+import dyn_ros
+from dyn_ros.export.functions import functions
+from dyn_ros.export.library import export_library
+from dyn_ros.export.model_file import write_model
+
+STATES = 3
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory):
+    """The folder of a library of all functions, for this processor."""
+    require_tools("cc", "ar")
+    folder = tmp_path_factory.mktemp("library")
+    export_library(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def source(tmp_path_factory):
+    """The source of a program that calls all functions."""
+    path = tmp_path_factory.mktemp("caller") / "caller.c"
+    path.write_text(caller.program())
+    return path
+
+
+@pytest.fixture(scope="session", params=ROBOTS)
+def files(request, tmp_path_factory):
+    """The file of a robot, and the file of states with the results of Python."""
+    folder, model = tmp_path_factory.mktemp(request.param), robot(request.param)
+    data, rng, parts = dyn_ros.Data(model), np.random.default_rng(1), []
+    for one in functions():
+        states = b"".join(caller.packed([*arguments, *results]) for arguments, results in (
+            cases.case(one, model, data, rng) for _ in range(STATES)))
+        parts += [np.array([STATES, len(states) // 8], float).tobytes(), states]
+    write_model(model, folder / "robot.dynros")
+    (folder / "states").write_bytes(b"".join(parts))
+    return folder / "robot.dynros", folder / "states"

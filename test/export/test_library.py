@@ -1,0 +1,104 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Every exported function, called from C: numbers, memory, threads, other processors."""
+import platform
+
+import pytest
+from export import caller
+from export.tools import differences, done, require_tools
+
+from dyn_ros.export import sources
+from dyn_ros.export.functions import functions
+from dyn_ros.export.library import RUNTIME, export_library
+
+CC = ("cc", "-O1", "-g", "-Wall", "-Wextra", "-Werror")
+
+
+@pytest.fixture(scope="module")
+def program(library, source):
+    """The caller, linked with the shared library."""
+    path = source.with_name("shared")
+    done([*CC, f"-I{library}/include", source, "-o", path, f"-L{library}/lib", "-ldyn_ros", "-lm",
+          "-lpthread", f"-Wl,-rpath,{library}/lib"])
+    return path
+
+
+def sanitized(library, source, kinds):
+    """The caller and the C sources of the library, with sanitizers; kernels are as they are."""
+    path, build = source.with_name(kinds), source.parent
+    (build / "layout.h").write_text(sources.layout_header())
+    (build / "functions.c").write_text(sources.functions_source(functions()))
+    done([*CC, f"-fsanitize={kinds}", "-fno-sanitize-recover=all", f"-I{library}/include",
+          f"-I{build}", f"-I{RUNTIME}", source, build / "functions.c", *RUNTIME.glob("*.c"),
+          library / "lib" / "libdyn_ros.a", "-o", path, "-lm", "-lpthread"])
+    return path
+
+
+def test_numbers_are_those_of_python(program, files):
+    worst = differences(done([program, *files, "alone"]))
+    assert max(worst.values()) < 1e-13, worst
+
+
+def test_calls_make_no_system_call(program, files):
+    """Not even for memory: after the start, the kernel of Linux accepts only write and exit."""
+    if platform.system() != "Linux":
+        pytest.skip("seccomp exists only in Linux")
+    worst = differences(done([program, *files, "strict"]))
+    assert max(worst.values()) < 1e-13, worst
+
+
+def test_addresses_and_undefined_behavior(library, source, files):
+    path = source.with_name("address,undefined")
+    if not path.exists():
+        sanitized(library, source, "address,undefined")
+    assert max(differences(done([path, *files, "alone"])).values()) < 1e-13
+
+
+def test_threads_share_a_model(library, source, files):
+    path = source.with_name("thread")
+    if not path.exists():
+        sanitized(library, source, "thread")
+    assert max(differences(done([path, *files, "threads"])).values()) < 1e-13
+
+
+def symbols(path, *options):
+    """The names of symbols, by their kind."""
+    lines = [line.split()[-2:] for line in done(["nm", *options, path]).splitlines()]
+    return {(kind, name.partition("@")[0]) for kind, name in lines}
+
+
+def test_symbols(library):
+    """The library needs memcpy and memset only, and shows what the header declares."""
+    require_tools("nm")
+    found = symbols(library / "lib" / "libdyn_ros.so", "-D")
+    assert {name for kind, name in found if kind == "U"} <= {"memcpy", "memset"}
+    assert all(name.startswith("dyn_ros_") and kind == "T" for kind, name in found if kind != "U")
+    assert {f"dyn_ros_{one.name}" for one in functions()} <= {name for _, name in found}
+    assert not any("private" in name for _, name in found)
+
+
+def test_soname(library):
+    require_tools("readelf")
+    assert "SONAME" in done(["readelf", "-d", library / "lib" / "libdyn_ros.so"])
+
+
+ON_ARM = ("aba", "contact_dynamics", "crba", "forward_kinematics", "frame_jacobian", "minverse",
+          "momentum_observer_step", "rnea", "rnea_derivatives", "vereshchagin")
+
+
+@pytest.fixture(scope="module")
+def arm(tmp_path_factory):
+    """The caller for aarch64."""
+    require_tools("aarch64-linux-gnu-gcc", "qemu-aarch64")
+    folder = tmp_path_factory.mktemp("aarch64")
+    export_library(folder, ON_ARM, ["aarch64"])
+    (folder / "caller.c").write_text(caller.program(ON_ARM))
+    done(["aarch64-linux-gnu-gcc", *CC[1:], "-static", f"-I{folder}/include", folder / "caller.c",
+          "-o", folder / "caller", folder / "lib" / "libdyn_ros.a", "-lm", "-lpthread"])
+    return folder / "caller"
+
+
+def test_aarch64(arm, files):
+    """Its instructions round differently."""
+    worst = differences(done(["qemu-aarch64", arm, *files, "alone"]), ON_ARM)
+    assert max(worst.values()) < 1e-13, worst
