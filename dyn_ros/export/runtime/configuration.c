@@ -8,6 +8,7 @@
 int dyn_ros_neutral(const dyn_ros_model *model, double *q)
 {
   if (!is_ready(model)) return DYN_ROS_NO_MODEL;
+  if (!q) return DYN_ROS_MISSING;
   memset(q, 0, sizeof(double) * (size_t)model->nq);
   for (int64_t n = 0; n < model->ints[INTS_NUNIT]; n++) q[model->ints[model->ints[INTS_UNIT_LIST] + n] + 3] = 1.0;
   return DYN_ROS_OK;
@@ -109,6 +110,7 @@ int dyn_ros_integrate(const dyn_ros_model *model, const double *q, const double 
 {
   dyn_ros_joint joint;
   if (!is_ready(model)) return DYN_ROS_NO_MODEL;
+  if (!q || !v || !q_out) return DYN_ROS_MISSING;
   if (!dyn_ros_are_finite(v, (size_t)model->nv)) return DYN_ROS_NOT_FINITE;
   if (q_out != q) memcpy(q_out, q, sizeof(double) * (size_t)model->nq);
   for (int i = 0; i < model->njoints; i++) {

@@ -97,6 +97,7 @@ const char *dyn_ros_robot_name(const dyn_ros_model *model) { return is_ready(mod
 int dyn_ros_joint_info(const dyn_ros_model *model, int joint, dyn_ros_joint *info)
 {
   if (!is_ready(model)) return DYN_ROS_NO_MODEL;
+  if (!info) return DYN_ROS_MISSING;
   if (joint < 0 || joint >= model->njoints) return DYN_ROS_NO_SUCH_JOINT;
   const int64_t *row = (const int64_t *)content(model, SECTION_JOINTS) + JOINT * joint;
   *info = (dyn_ros_joint){name(model, 1 + joint), (int)row[0], (int)row[1], (int)row[2], (int)row[3], (int)row[4], (int)row[5]};
@@ -106,6 +107,7 @@ int dyn_ros_joint_info(const dyn_ros_model *model, int joint, dyn_ros_joint *inf
 int dyn_ros_frame_info(const dyn_ros_model *model, int frame, dyn_ros_frame *info)
 {
   if (!is_ready(model)) return DYN_ROS_NO_MODEL;
+  if (!info) return DYN_ROS_MISSING;
   if (frame < 0 || frame >= model->nframes) return DYN_ROS_NO_SUCH_FRAME;
   const int64_t *row = (const int64_t *)content(model, SECTION_FRAMES) + FRAME * frame;
   *info = (dyn_ros_frame){name(model, 1 + model->njoints + frame), (int)row[0], (int)row[2]};

@@ -25,6 +25,7 @@ static double *link(const dyn_ros_model *model, int frame)      /* with payloads
 int dyn_ros_set_gravity(dyn_ros_model *model, const double gravity[3])
 {
   if (!is_ready(model)) return DYN_ROS_NO_MODEL;
+  if (!gravity) return DYN_ROS_MISSING;
   if (!dyn_ros_are_finite(gravity, 3)) return DYN_ROS_NOT_FINITE;
   memcpy(model->floats + GRAVITY, gravity, 3 * sizeof(double));
   return DYN_ROS_OK;
@@ -33,6 +34,7 @@ int dyn_ros_set_gravity(dyn_ros_model *model, const double gravity[3])
 int dyn_ros_set_armature(dyn_ros_model *model, const double *values)
 {
   if (!is_ready(model)) return DYN_ROS_NO_MODEL;
+  if (!values) return DYN_ROS_MISSING;
   if (!dyn_ros_are_finite(values, (size_t)model->nv)) return DYN_ROS_NOT_FINITE;
   memcpy(section(model, SECTION_ARMATURE), values, sizeof(double) * (size_t)model->nv);
   for (int k = 0; k < model->nv; k++)
@@ -136,6 +138,7 @@ int dyn_ros_set_payload(dyn_ros_model *model, int slot, int frame, double mass, 
   if (!is_ready(model)) return DYN_ROS_NO_MODEL;
   if (slot < 0 || slot >= MAX_PAYLOADS) return DYN_ROS_NO_SUCH_OPTION;
   if (frame < 0 || frame >= model->nframes) return DYN_ROS_NO_SUCH_FRAME;
+  if (!com || !inertia) return DYN_ROS_MISSING;
   if (!dyn_ros_are_finite(&mass, 1) || !dyn_ros_are_finite(com, 3) || !dyn_ros_are_finite(inertia, 9)) return DYN_ROS_NOT_FINITE;
   if (!is_physical(mass, com, inertia)) return DYN_ROS_NOT_PHYSICAL;
   const int64_t *of_frame = dyn_ros_private_section(model, SECTION_FRAMES) + FRAME * frame;
@@ -177,6 +180,7 @@ int dyn_ros_set_inertia(dyn_ros_model *model, int joint, const double parameters
 {
   if (!is_ready(model)) return DYN_ROS_NO_MODEL;
   if (joint < 0 || joint >= model->njoints) return DYN_ROS_NO_SUCH_JOINT;
+  if (!parameters) return DYN_ROS_MISSING;
   if (!dyn_ros_are_finite(parameters, INERTIA_ROW)) return DYN_ROS_NOT_FINITE;
   const int64_t *frames = dyn_ros_private_section(model, SECTION_FRAMES);
   double *bodies = section(model, SECTION_BODIES), *links = section(model, SECTION_LINKS), own[INERTIA_ROW];
@@ -199,6 +203,7 @@ int dyn_ros_get_inertia(const dyn_ros_model *model, int joint, double parameters
 {
   if (!is_ready(model)) return DYN_ROS_NO_MODEL;
   if (joint < 0 || joint >= model->njoints) return DYN_ROS_NO_SUCH_JOINT;
+  if (!parameters) return DYN_ROS_MISSING;
   memcpy(parameters, body(model, joint), INERTIA_ROW * sizeof(double));
   return DYN_ROS_OK;
 }
