@@ -31,10 +31,14 @@ SUFFIX = sysconfig.get_config_var("EXT_SUFFIX") or ".so"
 _REMEDY = "install gcc and the headers of Python (python3-dev), or a wheel of dyn_ros"
 
 
-def _digest() -> str:
+# What is built with NumPy 2 runs with NumPy 1, but not the other way around.
+_NUMPY = min(int(np.__version__.split(".")[0]), 2)
+
+
+def _digest(numpy: int = _NUMPY) -> str:
     """What an extension depends on: its sources, and the interface of NumPy."""
-    parts = (np.__version__.split(".")[0].encode(), *(path.read_bytes() for path in SOURCES))
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:32]
+    sources = b"\0".join(path.read_bytes() for path in SOURCES)
+    return f"{hashlib.sha256(sources).hexdigest()[:32]}-numpy{numpy}"
 
 
 def c_compiler() -> list[str]:
@@ -74,13 +78,17 @@ def _is_current(path: Path) -> bool:
     """Whether an extension is of these sources, which a wheel need not have."""
     if not path.exists():
         return False
-    has_sources = all(source.exists() for source in SOURCES)
-    return not has_sources or _digest().encode() in path.read_bytes()
+    if not all(source.exists() for source in SOURCES):
+        return True
+    content = path.read_bytes()
+    return any(_digest(numpy).encode() in content for numpy in {_NUMPY, 2})
 
 
 def _built() -> Path:
     """The extension beside its sources, or in the cache; built if there is none of these."""
     path = _FOLDER / f"_native{SUFFIX}"
+    if not _is_current(path) and _NUMPY == 1:
+        path = _FOLDER / f"_native_numpy1{SUFFIX}"
     if not _is_current(path):
         if not os.access(_FOLDER, os.W_OK):
             path = cache.cache_folder() / f"native-{_digest()}{SUFFIX}"
