@@ -156,10 +156,9 @@ int main(int, char ** argv)
       double largest = 0, error = 0;
       for (int i = 0; i < n; ++i)
         for (int j = 0; j < (is_matrix ? n : 1); ++j) {
-          // Pinocchio stores matrices by columns, and of M the upper triangle
+          // Pinocchio stores M by columns, and of it the upper triangle
           const int ours = is_matrix ? n * i + j : i;
-          const bool is_lower = one.function == "crba" && j < i;
-          const int pinocchios = is_matrix ? (is_lower ? n * i + j : n * j + i) : i;
+          const int pinocchios = one.function == "crba" && j > i ? n * j + i : ours;
           if (one.name == "Pinocchio") {
             expected.push_back(result[pinocchios]);
           } else {
