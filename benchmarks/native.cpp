@@ -19,15 +19,15 @@
 #include <string>
 #include <vector>
 
-#include <pinocchio/algorithm/aba.hpp>
-#include <pinocchio/algorithm/crba.hpp>
-#include <pinocchio/algorithm/rnea-derivatives.hpp>
-#include <pinocchio/algorithm/rnea.hpp>
-#include <pinocchio/multibody.hpp>
-#include <pinocchio/serialization.hpp>
-
 #include "dyn_ros.h"
 #include "robot.h"
+
+// in native_pinocchio.cpp
+int pinocchio_load(const char * path);
+const double * pinocchio_rnea(const double * q, const double * v, const double * a);
+const double * pinocchio_aba(const double * q, const double * v, const double * tau);
+const double * pinocchio_crba(const double * q, const double *, const double *);
+const double * pinocchio_rnea_derivatives(const double * q, const double * v, const double * a);
 
 namespace {
 
@@ -41,8 +41,6 @@ struct Contender
   double difference = 0;
 };
 
-using Vector = Eigen::Map<const Eigen::VectorXd>;
-
 std::vector<char> content(const char * path)
 {
   std::ifstream file(path, std::ios::binary);
@@ -55,10 +53,7 @@ void * aligned(std::size_t size) { return std::aligned_alloc(64, (size + 63) / 6
 
 int main(int, char ** argv)
 {
-  pinocchio::Model model;
-  model.loadFromText(argv[1]);
-  pinocchio::Data data(model);
-  const int n = model.nv;
+  const int n = pinocchio_load(argv[1]);
 
   const auto file = content(argv[2]);
   void * bytes = aligned(file.size());
@@ -88,8 +83,7 @@ int main(int, char ** argv)
   WORKSPACE(rnea_derivatives)
 
   using X = const double *;
-  add("rnea", "Pinocchio", [&](X q, X v, X a) {
-    return pinocchio::rnea(model, data, Vector(q, n), Vector(v, n), Vector(a, n)).data(); });
+  add("rnea", "Pinocchio", pinocchio_rnea);
   add("rnea", "CasADi", [&](X q, X v, X a) {
     static double work[1 << 16];
     static long long integers[64];
@@ -107,8 +101,7 @@ int main(int, char ** argv)
     robot_rnea(q, v, a, out.data(), parameters);
     return out.data(); });
 
-  add("aba", "Pinocchio", [&](X q, X v, X a) {
-    return pinocchio::aba(model, data, Vector(q, n), Vector(v, n), Vector(a, n)).data(); });
+  add("aba", "Pinocchio", pinocchio_aba);
   add("aba", "generic", [&](X q, X v, X a) {
     dyn_ros_aba(&robot, work_of_aba, q, v, a, nullptr, out.data());
     return out.data(); });
@@ -119,8 +112,7 @@ int main(int, char ** argv)
     robot_aba(q, v, a, out.data(), parameters);
     return out.data(); });
 
-  add("crba", "Pinocchio", [&](X q, X, X) {      // the upper triangle, and what it leaves of the rest
-    return pinocchio::crba(model, data, Vector(q, n)).data(); });
+  add("crba", "Pinocchio", pinocchio_crba);
   add("crba", "generic", [&](X q, X, X) {
     dyn_ros_crba(&robot, work_of_crba, q, out.data());
     return out.data(); });
@@ -131,9 +123,7 @@ int main(int, char ** argv)
     robot_crba(q, out.data(), parameters);
     return out.data(); });
 
-  add("rnea_derivatives", "Pinocchio", [&](X q, X v, X a) {
-    pinocchio::computeRNEADerivatives(model, data, Vector(q, n), Vector(v, n), Vector(a, n));
-    return data.dtau_dq.data(); });
+  add("rnea_derivatives", "Pinocchio", pinocchio_rnea_derivatives);
   add("rnea_derivatives", "generic", [&](X q, X v, X a) {
     dyn_ros_rnea_derivatives(&robot, work_of_rnea_derivatives, q, v, a, nullptr, dq.data(),
                              dv.data(), da.data());

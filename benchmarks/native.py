@@ -50,6 +50,14 @@ def environment(folder):
     return python, eigen
 
 
+def pinocchio_object(eigen, folder):
+    """Compile Pinocchio's functions, once, which takes minutes."""
+    path, source = folder / "pinocchio.o", HERE / "native_pinocchio.cpp"
+    if not path.exists() or path.stat().st_mtime < source.stat().st_mtime:
+        run("g++", *FLAGS, f"-I{PREFIX / 'include'}", f"-I{eigen}", "-c", source, "-o", path)
+    return path
+
+
 def write_tree(model, path):
     """The joints of a model with one degree of freedom each, for CasADi."""
     joints = [{"kind": joint.kind, "parent": joint.parent, "velocity": int(model.idx_v[i]),
@@ -85,6 +93,7 @@ def run(*command, **options):
 def measured(robot, folder, rounds):
     """The lines of the program for a robot, and what its own functions cost."""
     python, eigen = environment(folder)
+    pinocchios = pinocchio_object(eigen, folder)
     folder = folder / robot
     folder.mkdir(exist_ok=True)
     xml = peer.urdf(robot)
@@ -100,10 +109,10 @@ def measured(robot, folder, rounds):
     costs, objects = special(model, folder)
     run(python, HERE / "native_casadi.py", "tree.json", "casadi_rnea", cwd=folder)
     run("gcc", "-O3", "-march=native", "-ffast-math", "-c", "casadi_rnea.c", cwd=folder)
-    run("g++", *FLAGS, f"-I{PREFIX / 'include'}", f"-I{eigen}", f"-I{folder / 'include'}",
-        f"-I{folder}", HERE / "native.cpp", *objects, folder / "casadi_rnea.o",
-        folder / "lib" / "libdyn_ros.a", "-o", folder / "native", f"-L{PREFIX / 'lib'}",
-        f"-Wl,-rpath,{PREFIX / 'lib'}", "-lboost_serialization")
+    run("g++", "-std=c++17", "-O2", f"-I{folder / 'include'}", f"-I{folder}", HERE / "native.cpp",
+        pinocchios, *objects, folder / "casadi_rnea.o", folder / "lib" / "libdyn_ros.a", "-o",
+        folder / "native", f"-L{PREFIX / 'lib'}", f"-Wl,-rpath,{PREFIX / 'lib'}",
+        "-lboost_serialization")
     output = run(folder / "native", folder / "pinocchio.txt", folder / "robot.dynros",
                  folder / "states", rounds, stdout=subprocess.PIPE).stdout
     return [line.split() for line in output.splitlines()], costs
