@@ -22,10 +22,11 @@ from ..engine.kernel.types import Array
 from ..engine.model.frames import ReferenceFrame
 from ..engine.model.model import Model
 from .functions import functions, parameter_name, table_name
-from .specialize_emit import Writer, declarations, object_of, sincos_functions
+from .specialize_emit import Writer, declarations, has_fma, object_of, sincos_functions
+from .specialize_order import ordered
 from .specialize_trace import NotTraceable, Operand, Table, Trace, operands, run
 
-PARAMETERS = "parameters"
+PARAMETERS, LINKS = "parameters", "links"
 _ROUNDING = 1e-15                       # of a rotation's entries: cos(pi / 2) is 6e-17
 _ROTATIONS = (slice(ly.PLACE, ly.TRANSLATION), slice(ly.SLIDE, ly.INERTIA))
 
@@ -88,19 +89,22 @@ def specialized(model: Model, name: str, prefix: str, target: str, settable: boo
     record = recorded(model, algorithm, inputs, numbers,
                       _settable(model, floats) if settable else {}, floats)
     results = {function.result_name(f): record.fields[f] for f in function.results}
-    needed = record.trace.needed(x for values in results.values() for x in values)
-    if settable and any(record.trace.operations[n][:2] == ("input", "links") for n in needed):
+    kept = [*(x for values in results.values() for x in values),
+            *(x for a, b, _ in record.trace.checks for x in (a, b))]
+    operations, order = ordered(record.trace.operations, kept, has_fma(target))
+    if any(operations[n][:2] == ("input", LINKS) for n in order):
         raise NotTraceable(f"{name} depends on inertias of single links; use settable=False")
     names = [parameter_name(f) for f in inputs]
     sources = {f.name: f"%{name}" for f, name in zip(inputs, names)}
-    writer = Writer(record.trace, sources | {PARAMETERS: f"%{PARAMETERS}"})
-    writer.write(needed)
+    writer = Writer(operations, sources | {PARAMETERS: f"%{PARAMETERS}"})
+    writer.write(order)
     for result, values in results.items():
         for k, value in enumerate(values):
             writer.store(f"%{result}", k, value)
     constants = [*names, *([PARAMETERS] if settable else [])]
-    content = object_of(_module(writer, symbol, [*names, *results, *constants[len(names):]],
-                                constants), target)
+    arguments = [*names, *results, *constants[len(names):]]
+    status = writer.status(record.trace.checks)
+    content = object_of(_module(writer, symbol, arguments, constants, status), target)
     return Specialized(content, symbol, _prototype(symbol, prefix, names, list(results), settable))
 
 
@@ -134,7 +138,7 @@ def _places(model: Model) -> list[int]:
 def _settable(model: Model, floats: Array) -> dict[int, tuple[str, int]]:
     """For the floats that are not constants, where they are read from."""
     links = ly.constants(model.njoints + 1) + model.nv + ly.FRAME_ROW * model.nframes
-    return ({k: ("links", k) for k in range(links, links + ly.INERTIA_ROW * model.nframes)}
+    return ({k: (LINKS, k) for k in range(links, links + ly.INERTIA_ROW * model.nframes)}
             | {k: (PARAMETERS, n) for n, k in enumerate(_places(model))})
 
 
@@ -217,11 +221,12 @@ def _options(model: Model, algorithm: Algorithm, values: Mapping[str, int | str]
     return numbers, suffix
 
 
-def _module(writer: Writer, symbol: str, arguments: Sequence[str], constant: Sequence[str]) -> str:
+def _module(writer: Writer, symbol: str, arguments: Sequence[str], constant: Sequence[str],
+            status: str) -> str:
     """The text of a module with a function that consists of what has been written."""
     list_ = ", ".join(f"ptr noalias {'readonly ' * (name in constant)}%{name}"
                       for name in arguments)
-    status = writer.new(f"trunc i64 {writer.status()} to i32")
+    status = writer.new(f"trunc i64 {status} to i32")
     body = "\n".join(writer.lines)
     return (declarations(writer.widths) + sincos_functions(writer.widths)
             + f"define i32 @{symbol}({list_}) nounwind willreturn {{\n{body}\n"

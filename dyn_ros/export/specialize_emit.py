@@ -9,13 +9,16 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .specialize_trace import NotTraceable, Operand, Trace, trace_of_sincos
+from .specialize_order import depends_on, needed
+from .specialize_trace import NotTraceable, Operand, Operation, trace_of_sincos
 
 # All numbers are finite unless the caller's are not, so that 0 x and x - x are zero. As in kernels,
 # sums keep their order.
 _FLAGS = "nnan ninf nsz arcp contract"
 _BINARY = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _INTRINSIC = {"sqrt": "sqrt", "fabs": "fabs", "rint": "rint", "fma": "fma"}
+_FUSED = {"muladd": (False, False), "mulsub": (False, True), "submul": (True, False)}
+"""a b + c, a b - c and c - a b: whether a and c are negated."""
 _OLDEST = (20, 0, 0)                                # LLVM
 _WIDEST = 8                                         # sines computed together
 
@@ -23,10 +26,11 @@ _WIDEST = 8                                         # sines computed together
 class Writer:
     """Writes the operations of a trace as instructions on numbers, or on vectors of them."""
 
-    def __init__(self, trace: Trace, inputs: Mapping[str, str], width: int = 1) -> None:
+    def __init__(self, operations: Sequence[Operation], inputs: Mapping[str, str],
+                 width: int = 1) -> None:
         self.lines: list[str] = []
         self.widths: set[int] = set()               # of the vectors of sines
-        self._trace, self._inputs, self._width = trace, inputs, width
+        self._operations, self._inputs, self._width = operations, inputs, width
         self._kind = "double" if width == 1 else f"<{width} x double>"
         self._suffix = "f64" if width == 1 else f"v{width}f64"
         self._names: dict[int, str] = {}
@@ -44,10 +48,10 @@ class Writer:
             return self._names[operand]
         return splat(self._width, hexadecimal(operand))
 
-    def write(self, needed: Sequence[int]) -> None:
+    def write(self, order: Sequence[int]) -> None:
         """Write operations: first those that angles depend on, then their sines, then the rest."""
-        operations = self._trace.operations
-        turns = [n for n in needed if operations[n][0] in ("sin", "cos")]
+        operations = self._operations
+        turns = [n for n in order if operations[n][0] in ("sin", "cos")]
         angles = list(dict.fromkeys(operations[n][1] for n in turns))
         for n in self._below(angles):
             self._names[n] = self._operation(*operations[n])
@@ -55,7 +59,7 @@ class Writer:
         for n in turns:
             name, angle = operations[n]
             self._names[n] = sines[angle][name == "cos"]
-        for n in needed:
+        for n in order:
             if n not in self._names:
                 self._names[n] = self._operation(*operations[n])
 
@@ -66,11 +70,9 @@ class Writer:
             n = pending.pop()
             if n not in below:
                 below.add(n)
-                name, *operands = self._trace.operations[n]
-                if name in ("sin", "cos"):
+                if self._operations[n][0] in ("sin", "cos"):
                     raise NotTraceable("a sine of a sine")
-                if name != "input":
-                    pending += [x for x in operands if isinstance(x, int)]
+                pending += depends_on(self._operations[n])
         return sorted(below)
 
     def _sines(self, angles: Sequence[Operand]) -> dict[Operand, tuple[str, str]]:
@@ -100,6 +102,11 @@ class Writer:
         values = [self.name(x) for x in operands]
         if name in _BINARY:
             return self.new(f"{_BINARY[name]} {_FLAGS} {kind} {values[0]}, {values[1]}")
+        if name in _FUSED:
+            for n, is_negated in zip((0, 2), _FUSED[name]):
+                if is_negated:
+                    values[n] = self.new(f"fneg {_FLAGS} {kind} {values[n]}")
+            name = "fma"
         if name == "neg":
             return self.new(f"fneg {_FLAGS} {kind} {values[0]}")
         if name == "select":
@@ -107,7 +114,8 @@ class Writer:
             above = self.new(f"fcmp ogt {kind} {values[0]}, {values[1]}")
             return self.new(f"select {bits} {above}, {kind} {values[2]}, {kind} {values[3]}")
         arguments = ", ".join(f"{kind} {value}" for value in values)
-        return self.new(f"call {kind} @llvm.{_INTRINSIC[name]}.{self._suffix}({arguments})")
+        function = f"@llvm.{_INTRINSIC[name]}.{self._suffix}"
+        return self.new(f"call {_FLAGS} {kind} {function}({arguments})")
 
     def load(self, pointer: str, k: int) -> str:
         """Number k at a pointer, or the whole of a vector that is passed by value."""
@@ -121,10 +129,10 @@ class Writer:
         place = self.new(f"getelementptr double, ptr {pointer}, i64 {k}")
         self.lines.append(f"  store double {self.name(value)}, ptr {place}, align 8")
 
-    def status(self) -> str:
+    def status(self, checks: Sequence[tuple[Operand, Operand, int]]) -> str:
         """The status of the call: that of the first condition that does not hold, or zero."""
         status = "0"
-        for a, b, failed in reversed(self._trace.checks):
+        for a, b, failed in reversed(checks):
             holds = self.new(f"fcmp ogt double {self.name(a)}, {self.name(b)}")
             status = self.new(f"select i1 {holds}, i64 {status}, i64 {failed}")
         return status
@@ -144,8 +152,8 @@ def hexadecimal(x: float) -> str:
 def sincos_function(width: int) -> str:
     """A function that returns the sines and cosines of a vector of angles."""
     trace, results = trace_of_sincos()
-    writer = Writer(trace, {"x": "%angle"}, width)
-    writer.write(trace.needed(results))
+    writer = Writer(trace.operations, {"x": "%angle"}, width)
+    writer.write(needed(trace.operations, results))
     kind = f"<{width} x double>"
     sine, cosine = (writer.name(x) for x in results)
     if width == 1:
@@ -181,6 +189,11 @@ def declarations(widths: Iterable[int]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def has_fma(target: str) -> bool:
+    """Whether a processor multiplies and adds in one instruction."""
+    return target != "x86-64-v2"
+
+
 def object_of(text: str, target: str) -> bytes:
     """An ELF object with the optimized machine code of a module."""
     if importlib.util.find_spec("llvmlite") is None:
@@ -195,7 +208,7 @@ def object_of(text: str, target: str) -> bytes:
                           f"has {version[0]}; run `pip install 'dyn_ros[compiler]'`")
     module = emit.module_for('target datalayout = ""\ntarget triple = ""\n' + text, target)
     tuning = llvm.create_pipeline_tuning_options(speed_level=2)
-    tuning.slp_vectorization = tuning.loop_vectorization = False
+    tuning.slp_vectorization, tuning.loop_vectorization = True, False
     builder = llvm.create_pass_builder(emit.machine(target), tuning)
     builder.getModulePassManager().run(module, builder)
     return emit.machine(target).emit_object(module)

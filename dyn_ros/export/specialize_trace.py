@@ -19,6 +19,8 @@ from ..engine.kernel import layout as ly
 
 Operand = int | float
 """The index of an operation, or a constant."""
+Operation = tuple[Any, ...]
+"""The name of an operation and its operands; for an input its source, and which number of it."""
 _COMMUTATIVE = ("add", "mul")
 _BRANCH = "a branch depends on a number of the caller"
 
@@ -34,9 +36,9 @@ class Trace:
     """
 
     def __init__(self) -> None:
-        self.operations: list[tuple[Any, ...]] = []
+        self.operations: list[Operation] = []
         self.checks: list[tuple[Operand, Operand, int]] = []
-        self._known: dict[tuple[Any, ...], Number] = {}
+        self._known: dict[Operation, Number] = {}
         self._failed: tuple[Operand, Operand, int] | None = None
 
     def number(self, name: str, *operands: Any) -> Number:
@@ -70,19 +72,6 @@ class Trace:
         """Raise if the kernel did not call ``fail`` after the last condition: it is another one."""
         if self._failed is not None:
             raise NotTraceable(_BRANCH)
-
-    def needed(self, results: Iterable[Operand]) -> list[int]:
-        """Indices of the operations that some results and the checks depend on, in order."""
-        needed = bytearray(len(self.operations))
-        for operand in (*results, *(x for a, b, _ in self.checks for x in (a, b))):
-            if isinstance(operand, int):
-                needed[operand] = 1
-        for n in range(len(needed) - 1, -1, -1):
-            if needed[n] and self.operations[n][0] != "input":
-                for operand in self.operations[n][1:]:
-                    if isinstance(operand, int):
-                        needed[operand] = 1
-        return [n for n, is_needed in enumerate(needed) if is_needed]
 
 
 class Number:

@@ -25,6 +25,7 @@ static const char *const texts[] = {
   "a number is negative or beyond its limits",
   "an array has more or fewer numbers than the header says",
 };
+#define SINGULAR "a velocity (its index is this number less 1) moves almost no inertia, or inputs are not finite"
 #define UNKNOWN "not an error of dyn_ros"
 enum { NTEXTS = sizeof texts / sizeof *texts };
 
@@ -33,7 +34,7 @@ int dyn_ros_error_kind(int error) { return error > 0 ? error : -(-(int64_t)error
 const char *dyn_ros_error_text(int error)
 {
   int kind = -dyn_ros_error_kind(error), argument = (int)(-(int64_t)error / ARGUMENT) - 1;
-  if (error > 0) return "a velocity (its index is this number less 1) moves almost no inertia; results may be rounding errors";
+  if (error > 0) return SINGULAR;
   if (argument < 0) return kind < NTEXTS ? texts[kind] : UNKNOWN;
   if (argument >= dyn_ros_private_narguments || kind < -DYN_ROS_MISSING || kind > -DYN_ROS_NOT_UNIT) return UNKNOWN;
   return dyn_ros_private_argument_faults[argument][kind + DYN_ROS_MISSING];

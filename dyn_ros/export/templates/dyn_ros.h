@@ -35,7 +35,7 @@
 
    ERRORS. Functions return 0, a negative error, for which nothing is stored, or a positive number: velocity k =
    result - 1 moves so little inertia, less than 1e-7 of that of its subtree, that accelerations may be rounding
-   errors. Results are stored then. dyn_ros_error_text describes both. Inputs are not examined, and NaN results in NaN,
+   errors, or an input is NaN. Results are stored then. dyn_ros_error_text describes both. Inputs are not examined, and NaN results in NaN,
    unless model.checks is set to 1: then numbers that are not finite and quaternions that are not unit are errors. */
 #ifndef DYN_ROS_H
 #define DYN_ROS_H

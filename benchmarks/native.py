@@ -1,0 +1,160 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Compares functions called from C and C++ with Pinocchio in C++ and C code by CasADi, in one run.
+
+    python benchmarks/native.py [--build FOLDER] [--rounds 3000] [--write docs/native.md]
+
+Contenders take turns, so that changes of the processor's frequency affect all of them. In FOLDER,
+pip installs CasADi and the headers of Eigen into an environment of their own, once; Pinocchio is
+that of the wheel ``pin``. gcc and g++ are required. With --write, the tables on the page between
+the lines BEGIN and END are replaced.
+"""
+import argparse
+import json
+import re
+import subprocess
+import sys
+import time
+import venv
+from pathlib import Path
+
+import numpy as np
+import pinocchio
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "test"))
+
+import dyn_ros  # noqa: E402
+import peer  # noqa: E402
+from dyn_ros.engine.kernel import library as machine_code  # noqa: E402
+from dyn_ros.export import library  # noqa: E402
+from dyn_ros.export.model_file import write_model  # noqa: E402
+from dyn_ros.export.specialize import parameters, parameters_struct, specialized  # noqa: E402
+
+PREFIX = next(p for p in Path(pinocchio.__file__).parents if p.name == "cmeel.prefix")
+FLAGS = ("-std=c++17", "-w", "-O3", "-march=native", "-DNDEBUG",
+         "-DBOOST_MPL_CFG_NO_PREPROCESSED_HEADERS", "-DBOOST_MPL_LIMIT_LIST_SIZE=30",
+         "-DBOOST_MPL_LIMIT_VECTOR_SIZE=30", "-DBOOST_FUSION_INVOKE_MAX_ARITY=10")
+ROBOTS = ("panda", "talos_reduced")                 # on a fixed base, mimic joints are free
+FUNCTIONS = ("rnea", "aba", "crba", "rnea_derivatives")
+STATES = 200
+
+
+def environment(folder):
+    """The Python of an environment with CasADi, and the folder of the headers of Eigen."""
+    python = folder / "environment" / "bin" / "python"
+    if not python.exists():
+        venv.create(folder / "environment", with_pip=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", "casadi", "cmeel-eigen"], check=True)
+    (eigen,) = (folder / "environment").glob("lib/*/site-packages/cmeel.prefix/include/eigen3")
+    return python, eigen
+
+
+def pinocchio_object(eigen, folder):
+    """Compile Pinocchio's functions, once, which takes minutes."""
+    path, source = folder / "pinocchio.o", HERE / "native_pinocchio.cpp"
+    if not path.exists() or path.stat().st_mtime < source.stat().st_mtime:
+        run("g++", *FLAGS, f"-I{PREFIX / 'include'}", f"-I{eigen}", "-c", source, "-o", path)
+    return path
+
+
+def write_tree(model, path):
+    """The joints of a model with one degree of freedom each, for CasADi."""
+    joints = [{"kind": joint.kind, "parent": joint.parent, "velocity": int(model.idx_v[i]),
+               "placement": np.asarray(joint.placement).tolist(), "axis": joint.axis.tolist(),
+               "mass": inertia.mass, "com": np.asarray(inertia.com).tolist(),
+               "rotational": np.asarray(inertia.rotational).tolist()}
+              for i, (joint, inertia) in enumerate(zip(model.tree.joints, model.inertias))]
+    path.write_text(json.dumps({"joints": joints, "gravity": model.gravity.tolist(),
+                                "armature": model.armature.tolist()}))
+
+
+def special(model, folder):
+    """Write the functions for a robot; returns seconds, bytes, and the objects."""
+    head, objects, costs = parameters_struct(model, "robot"), [], {}
+    for prefix, settable in (("constant", False), ("robot", True)):
+        start, size = time.perf_counter(), 0
+        for name in FUNCTIONS:
+            one = specialized(model, name, prefix, machine_code.best_target(), settable)
+            objects.append(folder / f"{one.symbol}.o")
+            objects[-1].write_bytes(one.content)
+            head += f"{one.prototype};\n"
+            size += len(one.content)
+        costs[prefix] = time.perf_counter() - start, size
+    head += "int casadi_rnea(const double **, double **, long long *, double *, int);\n"
+    (folder / "robot.h").write_text(f'extern "C" {{\n{head}}}\n')
+    return costs, objects
+
+
+def run(*command, **options):
+    return subprocess.run([str(word) for word in command], check=True, text=True, **options)
+
+
+def measured(robot, folder, rounds):
+    """The lines of the program for a robot, and what its own functions cost."""
+    python, eigen = environment(folder)
+    pinocchios = pinocchio_object(eigen, folder)
+    folder = folder / robot
+    folder.mkdir(exist_ok=True)
+    xml = peer.urdf(robot)
+    model = dyn_ros.Model.from_urdf(xml, mimic="ignore")
+    peer.pinocchio_model(xml).saveToText(str(folder / "pinocchio.txt"))
+    write_model(model, folder / "robot.dynros")
+    write_tree(model, folder / "tree.json")
+    library.export_library(folder, FUNCTIONS, [machine_code.best_target()])
+    rng = np.random.default_rng(0)
+    states = np.concatenate([rng.uniform(-2.0, 2.0, (STATES, model.nv)),
+                             *rng.standard_normal((2, STATES, model.nv))], axis=1)
+    np.concatenate([states.ravel(), parameters(model)]).tofile(folder / "states")
+    costs, objects = special(model, folder)
+    run(python, HERE / "native_casadi.py", "tree.json", "casadi_rnea", cwd=folder)
+    run("gcc", "-O3", "-march=native", "-ffast-math", "-c", "casadi_rnea.c", cwd=folder)
+    run("g++", "-std=c++17", "-O2", f"-I{folder / 'include'}", f"-I{folder}", HERE / "native.cpp",
+        pinocchios, *objects, folder / "casadi_rnea.o", folder / "lib" / "libdyn_ros.a", "-o",
+        folder / "native", f"-L{PREFIX / 'lib'}", f"-Wl,-rpath,{PREFIX / 'lib'}",
+        "-lboost_serialization")
+    output = run(folder / "native", folder / "pinocchio.txt", folder / "robot.dynros",
+                 folder / "states", rounds, stdout=subprocess.PIPE).stdout
+    return [line.split() for line in output.splitlines()], costs
+
+
+def table(robot, lines, costs):
+    """The section of a robot."""
+    yield f"## {robot}, fixed base"
+    yield ""
+    yield "| | | least [ns] | median [ns] | of Pinocchio | of CasADi | difference |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    peers = {(function, name): float(least) for function, name, least, *_ in lines}
+    for function, name, least, median, difference in lines:
+        ratios = [f"{float(least) / peers[function, other]:.2f}" if (function, other) in peers
+                  and name != other else "" for other in ("Pinocchio", "CasADi")]
+        yield (f"| `{function}` | {name} | {least} | {median} | {' | '.join(ratios)} | "
+               f"{difference if name != 'Pinocchio' else ''} |")
+    yield ""
+    for prefix, (seconds, size) in costs.items():
+        what = "constants" if prefix == "constant" else "settable"
+        yield (f"Generating the {len(FUNCTIONS)} functions with inertias that are {what} takes "
+               f"{seconds:.1f} s; they have {size / 1000:.0f} kB.")
+    yield ""
+
+
+def main():
+    """Print the tables; write them to the page."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--build", type=Path, default=HERE.parent / "build" / "native")
+    parser.add_argument("--rounds", type=int, default=3000)
+    parser.add_argument("--write", type=Path, help="replace the tables of this page")
+    options = parser.parse_args()
+    folder = options.build.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    text = "\n".join(line for robot in ROBOTS
+                     for line in table(robot, *measured(robot, folder, options.rounds)))
+    print(text)
+    if options.write:
+        page = options.write.read_text(encoding="utf-8")
+        options.write.write_text(re.sub(r"(<!-- BEGIN -->\n).*(<!-- END -->)", rf"\1\n{text}\n\2",
+                                        page, flags=re.S), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What users of the library have: headers, C++, packages, the command, the example."""
+import os
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from export.tools import done, require_tools, robot
+
+import dyn_ros
+from dyn_ros.command.main import main
+from dyn_ros.engine.kernel.library import best_target
+from dyn_ros.export.functions import functions
+from dyn_ros.export.library import export_library
+from dyn_ros.export.model_file import write_model
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "gravity_compensation_cpp"
+STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror")
+EIGEN = Path("/usr/include/eigen3")
+
+
+@pytest.mark.parametrize("standard", ["c99", "c17"])
+def test_the_header_is_strict_c(library, tmp_path, standard):
+    (tmp_path / "user.c").write_text('#include "dyn_ros.h"\n#include "dyn_ros.h"\nint x;\n')
+    done(["cc", f"-std={standard}", *STRICT, f"-I{library}/include", "-c", tmp_path / "user.c",
+          "-o", tmp_path / "user.o"])
+
+
+def test_the_header_documents_every_function(library):
+    text = (library / "include" / "dyn_ros.h").read_text()
+    for one in functions():
+        comment, call = re.search(
+            rf"/\* ((?:(?!/\*).)*?) \*/\nsize_t dyn_ros_{one.name}_workspace.*?"
+            rf"\nint dyn_ros_{one.name}\((.*?)\);", text, re.DOTALL).groups()
+        names = re.findall(r"(\w+)(?:,|$)", call)[2:]
+        described = re.findall(r"^     (\w+): ", comment, re.MULTILINE)
+        assert described == names, one.name
+        for known in one.results:
+            assert " ".join(known.doc.split()[:5]).replace("``", "")[:20] in " ".join(
+                comment.split()) or not known.doc
+    assert "``" not in text and not re.search(r"@\w+@|data\.", text)
+    assert max(map(len, text.splitlines())) <= 130
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "eigen"])
+def user(request, library, tmp_path):
+    require_tools("c++")
+    if request.param and not EIGEN.exists():
+        pytest.skip("Eigen is not installed")
+    include = ["-isystem", EIGEN] if request.param else []
+    done(["c++", "-std=c++17", "-O1", *STRICT, *include, f"-I{library}/include",
+          Path(__file__).with_name("user.cpp"), library / "lib" / "libdyn_ros.a", "-o",
+          tmp_path / "user"])
+    return tmp_path / "user"
+
+
+def test_cpp(user, tmp_path):
+    model = robot("panda")
+    write_model(model, tmp_path / "panda.dynros")
+    lines = done([user, tmp_path / "panda.dynros", "panda_hand"]).splitlines()
+    numbers = {line.split()[0]: np.array(line.split()[1:], float) for line in lines[:5]}
+    data, q, v = dyn_ros.Data(model), model.neutral(), np.full(model.nv, 0.5)
+    J = dyn_ros.frame_jacobian(model, data, q, "panda_hand", 1, [0.1, 0.2, 0.3])
+    assert np.array_equal(numbers["rnea"], dyn_ros.rnea(model, data, q, v, v))
+    assert np.array_equal(numbers["frame_jacobian"], J.T.ravel())
+    assert numbers["entry"] == J[4, 1]
+    assert numbers["height"] == dyn_ros.forward_kinematics(model, data, q)[0][2, 2, 3]
+    _, forces = dyn_ros.contact_dynamics(model, data, q, v, v,
+                                         [dyn_ros.Contact("panda_hand", 3, 1)])
+    assert np.array_equal(numbers["contact_dynamics"], forces.lambda_c)
+    assert lines[5:] == [
+        "an array has more or fewer numbers than the header says", "a is NULL, but not optional",
+        "no such file: cannot be read", "frame nothing: no such frame, or no joint moves it, or "
+        "both frames of a contact belong to one body"]
+
+
+def test_pkg_config(library):
+    require_tools("pkg-config")
+    environment = dict(os.environ, PKG_CONFIG_PATH=str(library / "lib" / "pkgconfig"))
+    flags = done(["pkg-config", "--cflags", "--libs", "dyn_ros"], env=environment).split()
+    include, folder, name = flags
+    assert (Path(include[2:]) / "dyn_ros.h").exists()
+    assert (Path(folder[2:]) / "libdyn_ros.so").exists() and name == "-ldyn_ros"
+    version = done(["pkg-config", "--modversion", "dyn_ros"], env=environment).strip()
+    assert version == dyn_ros.__version__
+
+
+# --- the command
+
+def test_the_example_runs(library, tmp_path, capsys):
+    """Built by CMake with the package, on a model file that the command writes."""
+    require_tools("cmake", "c++")
+    assert main(["export", "--model", str(ROOT / "dyn_ros" / "robots" / "arm7.urdf"), "--out",
+                 str(tmp_path / "arm7.dynros")]) == 0
+    assert "arm7, 7 joints" in capsys.readouterr().out
+    done(["cmake", "-S", EXAMPLE, "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={library}",
+          f"-DCMAKE_CXX_FLAGS={' '.join(STRICT)}"])
+    done(["cmake", "--build", tmp_path])
+    output = done([tmp_path / "gravity_compensation", tmp_path / "arm7.dynros", "2"])
+    assert re.search(r"arm7: 2000 cycles, speed at the end \d", output)
+    assert re.search(r"computing torques +median +[\d.]+ us +99.9 % +[\d.]+ us +max", output)
+
+
+def test_packages_of_cmake(library, tmp_path):
+    """Both libraries, and the versions that fit."""
+    require_tools("cmake")
+    text = ("cmake_minimum_required(VERSION 3.16)\nproject(user C)\nfind_package(dyn_ros {} {})\n"
+            'if(NOT dyn_ros_FOUND)\n  message(FATAL_ERROR "none")\nendif()\n'
+            "add_executable(user user.c)\n"
+            "target_link_libraries(user PRIVATE dyn_ros::dyn_ros_static)\n")
+    (tmp_path / "user.c").write_text('#include "dyn_ros.h"\nint main(void) { dyn_ros_model model; '
+                                     "return !dyn_ros_model_init(&model, 0, 0); }\n")
+    (tmp_path / "CMakeLists.txt").write_text(text.format(dyn_ros.__version__, "EXACT REQUIRED"))
+    done(["cmake", "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={library}"])
+    done(["cmake", "--build", tmp_path / "build"])
+    done([tmp_path / "build" / "user"])
+    for wrong in ("99.0", "0.1"):
+        (tmp_path / "CMakeLists.txt").write_text(text.format(wrong, "QUIET"))
+        with pytest.raises(AssertionError, match="none"):
+            done(["cmake", "-S", tmp_path, "-B", tmp_path / wrong,
+                  f"-DCMAKE_PREFIX_PATH={library}"])
+
+
+def test_the_loader_chooses_a_level(tmp_path):
+    """Of several targets, by folders of glibc."""
+    if not best_target().startswith("x86-64"):
+        pytest.skip("other processors have no levels")
+    export_library(tmp_path, ["rnea"], ["x86-64-v3", "x86-64-v2"])
+    shared = os.path.realpath(tmp_path / "lib" / "libdyn_ros.so")
+    level = tmp_path / "lib" / "glibc-hwcaps" / "x86-64-v3" / Path(shared).name
+    assert level.read_bytes() != Path(shared).read_bytes()
+    (tmp_path / "user.c").write_text('#include <stdio.h>\n#include "dyn_ros.h"\nint main(void) {\n'
+                                     "  puts(dyn_ros_error_text(0)); return 0; }\n")
+    done(["cc", f"-I{tmp_path}/include", tmp_path / "user.c", "-o", tmp_path / "user",
+          f"-L{tmp_path}/lib", "-ldyn_ros", f"-Wl,-rpath,{tmp_path}/lib"])
+    used = done([tmp_path / "user"], env=dict(os.environ, LD_DEBUG="libs"))
+    assert used == "no error\n"
+    if shutil.which("ldd") and best_target() != "x86-64-v2":
+        assert str(level) in done(["ldd", tmp_path / "user"])
+
+
+@pytest.mark.parametrize(("arguments", "text"), [
+    (["--out", "OUT", "--functions", "rnea", "nothing"], "'nothing' cannot be exported; availab"),
+    (["--out", "OUT", "--target", "x86-64-v9"], "no target 'x86-64-v9'; available: x86-64-v2"),
+    (["--out", "OUT", "--target", "aarch64", "x86-64-v3"], "different processors; export each"),
+    (["--model", "OUT/none.urdf"], "none.urdf: No such file"),
+    ([], "specify --out FOLDER"),
+])
+def test_errors_of_the_command(tmp_path, capsys, arguments, text):
+    arguments = [word.replace("OUT", str(tmp_path)) for word in arguments]
+    assert main(["export", *arguments]) == 2
+    assert text in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_compiler(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("CC", "no_such_compiler")
+    assert main(["export", "--out", str(tmp_path), "--functions", "rnea"]) == 2
+    assert "no_such_compiler is needed to link" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_model_files_have_the_options_of_models(tmp_path):
+    path = Path(__file__).parents[1] / "robots" / "every_joint.urdf"
+    assert main(["export", "--model", str(path), "--out", str(tmp_path / "robot"), "--root-joint",
+                 "floating", "--mimic", "ignore", "--gravity", "0", "0", "1.5"]) == 0
+    model = dyn_ros.Model.from_urdf_file(path, "floating", (0.0, 0.0, 1.5), "ignore")
+    write_model(model, tmp_path / "same")
+    assert (tmp_path / "same").read_bytes() == (tmp_path / "robot").read_bytes()
