@@ -48,7 +48,7 @@ unexport AMENT_CURRENT_PREFIX AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_
   LD_LIBRARY_PATH PYTHONHOME PYTHONPATH RMW_IMPLEMENTATION ROS_DISTRO _ROS_WHEELS_BOOTSTRAP_COMPLETE
 
 define HELP
-make view    show an arm, or another robot, in a browser; without ROS and without a compiler
+make view    show an arm, or another robot, in a browser; without ROS
 make demo    run the demo: a moving arm in a browser, with its dynamics in a table (Ctrl-C to quit)
 make test    run every test
 make oldest  run the engine's tests with the oldest Numba and NumPy allowed, on Python 3.10 or 3.11
