@@ -85,9 +85,9 @@ def specialized(model: Model, name: str, prefix: str, target: str, settable: boo
     inputs = [x for x in function.inputs if x in wanted]
     numbers, suffix = _options(model, algorithm, options or {})
     symbol = f"{prefix}_{name}{suffix}"
-    floats = _floats(model)
+    floats = model_floats(model)
     record = recorded(model, algorithm, inputs, numbers,
-                      _settable(model, floats) if settable else {}, floats)
+                      settable_floats(model) if settable else {}, floats)
     results = {function.result_name(f): record.fields[f] for f in function.results}
     kept = [*(x for values in results.values() for x in values),
             *(x for a, b, _ in record.trace.checks for x in (a, b))]
@@ -135,14 +135,14 @@ def _places(model: Model) -> list[int]:
             *range(armature, armature + model.nv)]
 
 
-def _settable(model: Model, floats: Array) -> dict[int, tuple[str, int]]:
+def settable_floats(model: Model) -> dict[int, tuple[str, int]]:
     """For the floats that are not constants, where they are read from."""
     links = ly.constants(model.njoints + 1) + model.nv + ly.FRAME_ROW * model.nframes
     return ({k: (LINKS, k) for k in range(links, links + ly.INERTIA_ROW * model.nframes)}
             | {k: (PARAMETERS, n) for n, k in enumerate(_places(model))})
 
 
-def _floats(model: Model) -> Array:
+def model_floats(model: Model) -> Array:
     """The floats of a model; entries of rotations that are rounding errors are zero."""
     floats: Array = model._floats.copy()
     frames = ly.constants(model.njoints + 1) + model.nv
