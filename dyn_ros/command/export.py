@@ -18,12 +18,22 @@ def add_export(commands: Commands) -> None:
                          help="folder of the library; with --model the file to write (default: "
                               "that of the robot, with the suffix .dynros)")
     command.add_argument("--functions", nargs="+", metavar="FUNCTION",
-                         help="of the library, for example rnea crba (default: all)")
+                         help="of the library, for example rnea crba (default: all; with --robot "
+                              "the usual ones); there with options, which are constants: "
+                              "frame_jacobian:frame=tool,reference_frame=LOCAL")
     command.add_argument("--target", nargs="+", metavar="TARGET",
                          help="x86-64-v2, x86-64-v3, x86-64-v4 or aarch64; several of x86-64: the "
                               "loader chooses (default: this processor)")
     command.add_argument("--model", dest="file", type=Path, metavar="FILE",
                          help=f"write the model file of a robot: {arguments.ROBOT}")
+    command.add_argument("--robot", type=Path, metavar="FILE",
+                         help="write functions for this robot alone, which are faster")
+    command.add_argument("--name", help="of the library and its functions with --robot (default: "
+                                        "that of the robot)")
+    command.add_argument("--fixed", action="store_true",
+                         help="with --robot, gravity and inertias are constants, not arguments")
+    command.add_argument("--inputs", nargs="+", metavar="INPUT", default=[],
+                         help="optional inputs of the functions with --robot, for example f_ext")
     arguments.add_root_joint(command)
     command.add_argument("--mimic", choices=["project", "ignore"], default="project",
                          help="mimic joints follow their master, or are independent joints "
@@ -46,24 +56,39 @@ def _export(options: argparse.Namespace) -> None:
 
 def _write_model(options: argparse.Namespace) -> None:
     from ..export.model_file import write_model
+    if options.robot is not None:
+        raise UsageError("--model and --robot exclude each other: a library for one robot needs no "
+                         "model file")
     options.robot = options.file
     if options.out is None and str(options.robot) == "-":
         raise UsageError("specify --out FILE: the robot is read from standard input")
-    model = read_robot(options, lambda text, root_joint: Model.from_urdf(
-        text, root_joint, options.gravity, options.mimic, options.strict))
+    model = _model(options)
     out = options.out or options.robot.with_suffix(".dynros")
     with reported(out):
         write_model(model, out)
     print(f"wrote {out}: {model.name}, {model.njoints} joints, {out.stat().st_size} bytes")
 
 
+def _model(options: argparse.Namespace) -> Model:
+    return read_robot(options, lambda text, root_joint: Model.from_urdf(
+        text, root_joint, options.gravity, options.mimic, options.strict))
+
+
 def _write_library(options: argparse.Namespace) -> None:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+    model = None if options.robot is None else _model(options)
     with reported(options.out), Progress(*columns, transient=True) as bar:
         from ..export.library import export_library
+        from ..export.robot_library import export_robot_library
         task = bar.add_task("compiling", total=None)
-        export_library(options.out, options.functions, options.target,
-                       lambda done, total, name: bar.update(
-                           task, completed=done, total=total, description=name))
-    print(f"wrote {options.out}: lib and include; see dyn_ros.h and dyn_ros.hpp there")
+
+        def progress(done: int, total: int, name: str) -> None:
+            bar.update(task, completed=done, total=total, description=name)
+        if model is None:
+            export_library(options.out, options.functions, options.target, progress)
+        else:
+            export_robot_library(options.out, model, options.name, options.functions,
+                                 options.target, not options.fixed, options.inputs, progress)
+    headers = ", ".join(sorted(path.name for path in (options.out / "include").iterdir()))
+    print(f"wrote {options.out}: include ({headers}) and lib")

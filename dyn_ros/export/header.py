@@ -6,6 +6,7 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 from .. import __version__
@@ -53,19 +54,27 @@ def header(functions: list[Function]) -> str:
 def _function(one: Function) -> str:
     """The comment and the prototypes of a function."""
     size, init, call = prototypes(one)
-    head, _, arguments = call.partition("(")
+    return (f"/* {f'{_NEWLINE}   '.join(documentation(one))} */\n{size};\n{init};\n"
+            f"{declaration(call)};\n")
+
+
+def declaration(prototype: str) -> str:
+    """A prototype in lines."""
+    head, _, arguments = prototype.partition("(")
     whole = textwrap.fill(arguments.replace(" ", _HARD).replace(f",{_HARD}", ", "), _WIDTH,
                           initial_indent=f"{head}(", subsequent_indent="        ")
-    return (f"/* {f'{_NEWLINE}   '.join(documentation(one))} */\n{size};\n{init};\n"
-            f"{whole.replace(_HARD, ' ')};\n")
+    return whole.replace(_HARD, " ")
 
 
-def documentation(one: Function) -> list[str]:
-    """Lines about a function: what it computes, its parameters and its results."""
+def documentation(one: Function, parameters: Sequence[Field | Option] | None = None) -> list[str]:
+    """Lines about a function: what it computes, its parameters and its results.
+
+    ``parameters`` are those that it has, by default all.
+    """
     summary, *sections = _SECTION.split(inspect.cleandoc(public_function(one.name).__doc__ or ""))
     texts = dict(zip(sections[::2], sections[1::2])).get("Parameters", "")
     lines = [line for paragraph in summary.split("\n\n") for line in _paragraph(paragraph)]
-    for x in one.parameters:
+    for x in one.parameters if parameters is None else parameters:
         name = one.parameter_name(x)
         entry = f"{name}: {_shape(x)}{_text(name, texts)}"
         if isinstance(x, Field) and x in one.algorithm.optional and "NULL" not in entry:

@@ -9,15 +9,15 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ..engine.kernel.compiler import Entry
 from ..engine.kernel.emit import TARGETS
 from ..engine.kernel.library import best_target
 from ..engine.kernel.workers import compile_in_processes
-from . import header, packages, sources
-from .functions import Function, functions
+from . import cpp_header, header, packages, sources
+from .functions import functions
 
 RUNTIME = Path(__file__).parent / "runtime"
 _CROSS = {"aarch64": "aarch64-linux-gnu-"}
@@ -52,27 +52,24 @@ def export_library(folder: str | os.PathLike[str], names: Sequence[str] | None =
     OSError
         There is no C compiler, or a file cannot be written.
     """
-    chosen, levels = functions(names), _levels(targets)
-    for level in levels:
-        _tool(level, "gcc")                         # before anything is compiled
-    _compile([program.one for one in chosen for program in one.algorithm.programs], levels,
-             progress)
-    out = Path(folder)
-    include, lib = out / "include", out / "lib"
-    for place in (include, lib):
-        place.mkdir(parents=True, exist_ok=True)
+    chosen, levels = functions(names), checked_targets(targets)
+    compile_entries([program.one for one in chosen for program in one.algorithm.programs], levels,
+                    progress)
+    include = Path(folder) / "include"
+    include.mkdir(parents=True, exist_ok=True)
     (include / "dyn_ros.h").write_text(header.header(chosen), encoding="utf-8")
-    packages.write(out, chosen)
-    for level in levels:
-        place = lib if level == levels[0] else lib / "glibc-hwcaps" / level
-        place.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="dyn_ros-export-") as build:
-            _link(chosen, level, Path(build), place, include)
-    packages.link(lib / "libdyn_ros.so", packages.SONAME)
+    (include / "dyn_ros.hpp").write_text(cpp_header.header(chosen), encoding="utf-8")
+    generated = {"layout.h": sources.layout_header(),
+                 "functions.c": sources.functions_source(chosen)}
+
+    def objects(level: str) -> dict[str, bytes]:
+        return {program.one.symbol: program.one.code_for(level)
+                for one in chosen for program in one.algorithm.programs}
+    link(Path(folder), "dyn_ros", levels, objects, generated, sorted(RUNTIME.glob("*.c")))
 
 
-def _levels(targets: Sequence[str] | None) -> list[str]:
-    """The targets, the one that all processors have first."""
+def checked_targets(targets: Sequence[str] | None) -> list[str]:
+    """The targets, the one that all processors have first; there is a compiler for them."""
     levels = sorted(set(targets or [best_target()]))
     for level in levels:
         if level not in TARGETS:
@@ -80,11 +77,13 @@ def _levels(targets: Sequence[str] | None) -> list[str]:
     if len({TARGETS[level].triple for level in levels}) > 1:
         raise ValueError(f"targets: {' and '.join(levels)} are different processors; export each "
                          "to a folder of its own")
+    for level in levels:
+        _tool(level, "gcc")
     return levels
 
 
-def _compile(entries: list[Entry], levels: Sequence[str],
-             progress: Callable[[int, int, str], object] | None) -> None:
+def compile_entries(entries: list[Entry], levels: Sequence[str],
+                    progress: Callable[[int, int, str], object] | None) -> None:
     """Compile what the cache does not have; errors are raised when it is read."""
     missing = [entry for entry in entries if not all(map(entry.is_cached, levels))]
     begun = iter(range(len(missing)))
@@ -111,25 +110,39 @@ def _run(command: Sequence[str]) -> None:
         raise OSError(f"{shlex.join(command)[:200]} failed: {done.stderr[-2000:]}")
 
 
-def _link(chosen: list[Function], level: str, build: Path, out: Path, include: Path) -> None:
-    """Compile the C sources, and link everything for a target."""
-    (build / "layout.h").write_text(sources.layout_header())
-    (build / "functions.c").write_text(sources.functions_source(chosen))
-    objects = []
-    for one in chosen:
-        for program in one.algorithm.programs:
-            objects.append(build / f"{program.one.symbol}.o")
-            objects[-1].write_bytes(program.one.code_for(level))
-    for source in (*sorted(RUNTIME.glob("*.c")), build / "functions.c"):
-        objects.append(build / f"{source.stem}.o")
-        _run([*_tool(level, "gcc"), *_FLAGS, f"-I{build}", f"-I{include}", f"-I{RUNTIME}", "-c",
-              str(source), "-o", str(objects[-1])])
-    paths = list(map(str, objects))
-    visible = re.findall(r"\b(dyn_ros_\w+)\(", (include / "dyn_ros.h").read_text())
-    script = build / "symbols"
-    script.write_text(f"{{ global: {'; '.join(dict.fromkeys(visible))}; local: *; }};\n")
-    _run([*_tool(level, "gcc"), "-shared", "-nostdlib", f"-Wl,-soname,{packages.SONAME}",
-          f"-Wl,--version-script={script}", "-Wl,--gc-sections", "-Wl,-z,relro,-z,now",
-          "-o", str(out / packages.SONAME), *paths, "-lc"])
-    (out / "libdyn_ros.a").unlink(missing_ok=True)
-    _run([*_tool(level, "ar"), "rcsD", str(out / "libdyn_ros.a"), *paths])
+def link(folder: Path, name: str, levels: Sequence[str],
+         objects: Callable[[str], Mapping[str, bytes]], generated: Mapping[str, str],
+         fixed: Sequence[Path] = ()) -> None:
+    """Link a library with the header NAME.h in ``folder`` for each target, with its packages.
+
+    ``objects`` returns those of a target by symbol; ``generated`` and ``fixed`` are sources.
+    """
+    header_file, lib = folder / "include" / f"{name}.h", folder / "lib"
+    visible = re.findall(rf"\b({name}_\w+)(?:\(|;)", header_file.read_text())
+    for level in levels:
+        place = lib if level == levels[0] else lib / "glibc-hwcaps" / level
+        place.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="dyn_ros-export-") as temporary:
+            build = Path(temporary)
+            for file, text in generated.items():
+                (build / file).write_text(text, encoding="utf-8")
+            for symbol, content in objects(level).items():
+                (build / f"{symbol}.o").write_bytes(content)
+            for source in (*fixed, *(build / file for file in generated if file.endswith(".c"))):
+                _run([*_tool(level, "gcc"), *_FLAGS, f"-I{build}", f"-I{header_file.parent}",
+                      f"-I{RUNTIME}", "-c", str(source), "-o", str(build / f"{source.stem}.o")])
+            (build / "symbols").write_text(
+                f"{{ global: {'; '.join(dict.fromkeys(visible))}; local: *; }};\n")
+            _link_objects(level, place, name, build)
+    packages.write(lib, name)
+
+
+def _link_objects(level: str, place: Path, name: str, build: Path) -> None:
+    """Link the objects in a folder to a shared and to a static library."""
+    objects = sorted(map(str, build.glob("*.o")))
+    soname = packages.soname(name)
+    _run([*_tool(level, "gcc"), "-shared", "-nostdlib", f"-Wl,-soname,{soname}",
+          f"-Wl,--version-script={build / 'symbols'}", "-Wl,--gc-sections", "-Wl,-z,relro,-z,now",
+          "-o", str(place / soname), *objects, "-lc"])
+    (place / f"lib{name}.a").unlink(missing_ok=True)
+    _run([*_tool(level, "ar"), "rcsD", str(place / f"lib{name}.a"), *objects])

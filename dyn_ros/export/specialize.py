@@ -85,9 +85,9 @@ def specialized(model: Model, name: str, prefix: str, target: str, settable: boo
     inputs = [x for x in function.inputs if x in wanted]
     numbers, suffix = _options(model, algorithm, options or {})
     symbol = f"{prefix}_{name}{suffix}"
-    floats = _floats(model)
+    floats = model_floats(model)
     record = recorded(model, algorithm, inputs, numbers,
-                      _settable(model, floats) if settable else {}, floats)
+                      settable_floats(model) if settable else {}, floats)
     results = {function.result_name(f): record.fields[f] for f in function.results}
     kept = [*(x for values in results.values() for x in values),
             *(x for a, b, _ in record.trace.checks for x in (a, b))]
@@ -119,11 +119,12 @@ def parameters(model: Model) -> Array:
 
 def parameters_struct(model: Model, prefix: str) -> str:
     """The declaration of the structure of C that contains ``parameters``."""
-    return (f"typedef struct {{\n"
-            "  double gravity[3];            /* [m/s2] */\n"
-            f"  double bodies[{model.njoints}][10];        /* mass [kg], first moments [kg m], "
-            "inertia xx xy yy xz yz zz about the origin of the joint's frame [kg m2] */\n"
-            f"  double armature[{model.nv}];          /* [kg m2, kg] */\n"
+    return ("/* What can be set. A body: mass [kg], first moments [kg m], inertia xx xy yy xz yz "
+            "zz about the\n   origin of the joint's frame [kg m2], in this frame. */\n"
+            "typedef struct {\n"
+            "  double gravity[3];            /* [m/s2], in the root frame */\n"
+            f"  double bodies[{model.njoints}][10];\n"
+            f"  double armature[{model.nv}];          /* rotor inertia [kg m2, kg] */\n"
             f"}} {prefix}_parameters;\n")
 
 
@@ -135,14 +136,14 @@ def _places(model: Model) -> list[int]:
             *range(armature, armature + model.nv)]
 
 
-def _settable(model: Model, floats: Array) -> dict[int, tuple[str, int]]:
+def settable_floats(model: Model) -> dict[int, tuple[str, int]]:
     """For the floats that are not constants, where they are read from."""
     links = ly.constants(model.njoints + 1) + model.nv + ly.FRAME_ROW * model.nframes
     return ({k: (LINKS, k) for k in range(links, links + ly.INERTIA_ROW * model.nframes)}
             | {k: (PARAMETERS, n) for n, k in enumerate(_places(model))})
 
 
-def _floats(model: Model) -> Array:
+def model_floats(model: Model) -> Array:
     """The floats of a model; entries of rotations that are rounding errors are zero."""
     floats: Array = model._floats.copy()
     frames = ly.constants(model.njoints + 1) + model.nv

@@ -46,7 +46,8 @@ int read_contacts(dyn_ros_contacts *contacts, const double **p)
 {
   dyn_ros_contact list[12];
   const double *s = next(p);
-  dyn_ros_contact_settings settings = {s[0], s[1], (int)s[2], s[3]};
+  dyn_ros_contact_settings settings = {.damping = s[0], .residual = s[1], .max_iterations = (int)s[2],
+                                       .restitution = s[3]};
   int count = (int)s[4];
   for (int n = 0; n < count; n++) {
     const double *x = next(p);

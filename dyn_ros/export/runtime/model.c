@@ -100,7 +100,8 @@ int dyn_ros_joint_info(const dyn_ros_model *model, int joint, dyn_ros_joint *inf
   if (!info) return DYN_ROS_MISSING;
   if (joint < 0 || joint >= model->njoints) return DYN_ROS_NO_SUCH_JOINT;
   const int64_t *row = (const int64_t *)content(model, SECTION_JOINTS) + JOINT * joint;
-  *info = (dyn_ros_joint){name(model, 1 + joint), (int)row[0], (int)row[1], (int)row[2], (int)row[3], (int)row[4], (int)row[5]};
+  *info = (dyn_ros_joint){.name = name(model, 1 + joint), .parent = (int)row[0], .frame = (int)row[1],
+                          .idx_q = (int)row[2], .idx_v = (int)row[3], .nq = (int)row[4], .nv = (int)row[5]};
   return DYN_ROS_OK;
 }
 

@@ -72,8 +72,9 @@ static void add(double *total, const double *parameters, double factor)
   for (int k = 0; k < INERTIA_ROW; k++) total[k] += factor * parameters[k];
 }
 
-/* The sum of payloads on a joint or on a link, then of what they are added to: as in Python, always from the beginning. */
-static void compose(dyn_ros_model *model, double *total, const double *own, int (*place_of)(const double *), int place)
+/* The sum of payloads on a joint or on a link, and of what they are added to; always from the beginning. */
+static void compose(dyn_ros_model *model, double *total, const double *own, int (*place_of)(const double *),
+                    int place)
 {
   double loads[INERTIA_ROW] = {0};
   for (int n = 0; n < MAX_PAYLOADS; n++) {
@@ -96,13 +97,17 @@ static double determinant(const double m[9])
   return m[0] * (m[4] * m[8] - m[5] * m[7]) - m[1] * (m[3] * m[8] - m[5] * m[6]) + m[2] * (m[3] * m[7] - m[4] * m[6]);
 }
 
-static int is_positive_definite(const double m[9]) { return m[0] > 0.0 && m[0] * m[4] > m[1] * m[3] && determinant(m) > 0.0; }
+static int is_positive_definite(const double m[9])
+{
+  return m[0] > 0.0 && m[0] * m[4] > m[1] * m[3] && determinant(m) > 0.0;
+}
 
 /* Whether a body has this inertia: positive definite, and no principal moment above the sum of the others. */
 static int is_physical(double mass, const double com[3], const double inertia[9])
 {
   double half = 0.5 * (inertia[0] + inertia[4] + inertia[8]) * (1.0 + 1e-6), moments[9];
-  if (!(mass > 0.0) || mass > LARGEST || inertia[1] != inertia[3] || inertia[2] != inertia[6] || inertia[5] != inertia[7]) return 0;
+  if (!(mass > 0.0) || mass > LARGEST) return 0;
+  if (inertia[1] != inertia[3] || inertia[2] != inertia[6] || inertia[5] != inertia[7]) return 0;
   for (int k = 0; k < 9; k++) {
     moments[k] = (k % 4 ? 0.0 : half) - inertia[k];
     if (inertia[k] > LARGEST || inertia[k] < -LARGEST || com[k % 3] > LARGEST || com[k % 3] < -LARGEST) return 0;
@@ -110,8 +115,10 @@ static int is_physical(double mass, const double com[3], const double inertia[9]
   return is_positive_definite(inertia) && is_positive_definite(moments);
 }
 
-/* The ten parameters of a body in the frame of its joint, from those in a frame with the rotation R and the origin R[9 ...]. */
-static void place(const double *R, double mass, const double com[3], const double inertia[9], double parameters[INERTIA_ROW])
+/* The ten parameters of a body in the frame of its joint, from those in a frame that has the rotation R and the origin
+   R[9 ...] there. */
+static void place(const double *R, double mass, const double com[3], const double inertia[9],
+                  double parameters[INERTIA_ROW])
 {
   double c[3], turned[9], I[9], square = 0.0;
   for (int i = 0; i < 3; i++) {
@@ -133,13 +140,15 @@ static void place(const double *R, double mass, const double com[3], const doubl
   memcpy(parameters, all, sizeof all);
 }
 
-int dyn_ros_set_payload(dyn_ros_model *model, int slot, int frame, double mass, const double com[3], const double inertia[9])
+int dyn_ros_set_payload(dyn_ros_model *model, int slot, int frame, double mass, const double com[3],
+                        const double inertia[9])
 {
   if (!is_ready(model)) return DYN_ROS_NO_MODEL;
   if (slot < 0 || slot >= MAX_PAYLOADS) return DYN_ROS_NO_SUCH_OPTION;
   if (frame < 0 || frame >= model->nframes) return DYN_ROS_NO_SUCH_FRAME;
   if (!com || !inertia) return DYN_ROS_MISSING;
-  if (!dyn_ros_are_finite(&mass, 1) || !dyn_ros_are_finite(com, 3) || !dyn_ros_are_finite(inertia, 9)) return DYN_ROS_NOT_FINITE;
+  if (!dyn_ros_are_finite(&mass, 1) || !dyn_ros_are_finite(com, 3) || !dyn_ros_are_finite(inertia, 9))
+    return DYN_ROS_NOT_FINITE;
   if (!is_physical(mass, com, inertia)) return DYN_ROS_NOT_PHYSICAL;
   const int64_t *of_frame = dyn_ros_private_section(model, SECTION_FRAMES) + FRAME * frame;
   double *here = slot_of(model, slot);

@@ -1,6 +1,6 @@
 /* Copyright dyn_ros contributors
    SPDX-License-Identifier: Apache-2.0
-   The tables of contacts and of constraints that kernels read; see packed.py and constraints.py in engine/algorithms. */
+   The tables of contacts and of constraints that kernels read, as packed.py and constraints.py create them. */
 #include <string.h>
 
 #include "runtime.h"
@@ -41,11 +41,14 @@ static void put_placement(int64_t *numbers, const double *X, const double P[16])
 
 static int check_contact(const dyn_ros_model *model, const dyn_ros_contact *c)
 {
-  if (c->frame < 0 || c->frame >= model->nframes || c->other < -1 || c->other >= model->nframes) return DYN_ROS_NO_SUCH_FRAME;
+  const double gains[2] = {c->kp, c->kd};
+  if (c->frame < 0 || c->frame >= model->nframes) return DYN_ROS_NO_SUCH_FRAME;
+  if (c->other < -1 || c->other >= model->nframes) return DYN_ROS_NO_SUCH_FRAME;
   if (joint_of(model, c->frame) == (c->other < 0 ? -1 : joint_of(model, c->other))) return DYN_ROS_NO_SUCH_FRAME;
-  if ((c->dimension != 3 && c->dimension != 6) || c->reference_frame < 0 || c->reference_frame > 2) return DYN_ROS_NO_SUCH_OPTION;
-  if (!dyn_ros_are_finite(c->placement, 16) || !dyn_ros_are_finite(c->other_placement, 16) || !dyn_ros_are_finite(&c->kp, 1)
-      || !dyn_ros_are_finite(&c->kd, 1)) return DYN_ROS_NOT_FINITE;
+  if (c->dimension != 3 && c->dimension != 6) return DYN_ROS_NO_SUCH_OPTION;
+  if (c->reference_frame < 0 || c->reference_frame > 2) return DYN_ROS_NO_SUCH_OPTION;
+  if (!dyn_ros_are_finite(c->placement, 16) || !dyn_ros_are_finite(c->other_placement, 16)) return DYN_ROS_NOT_FINITE;
+  if (!dyn_ros_are_finite(gains, 2)) return DYN_ROS_NOT_FINITE;
   return c->kp < 0.0 || c->kd < 0.0 ? DYN_ROS_OUT_OF_RANGE : DYN_ROS_OK;
 }
 
@@ -53,9 +56,10 @@ static int put_settings(int64_t *numbers, const dyn_ros_contact_settings *s)
 {
   const dyn_ros_contact_settings none = {.max_iterations = 1};
   if (!s) s = &none;
-  if (!(s->damping >= 0.0 && s->residual >= 0.0 && s->restitution >= 0.0 && s->restitution <= 1.0 && s->max_iterations >= 1)
-      || !dyn_ros_are_finite(&s->damping, 1) || !dyn_ros_are_finite(&s->residual, 1)
-      || (s->max_iterations > 1 && s->damping == 0.0)) return DYN_ROS_OUT_OF_RANGE;
+  if (!(s->damping >= 0.0 && s->residual >= 0.0 && s->restitution >= 0.0 && s->restitution <= 1.0))
+    return DYN_ROS_OUT_OF_RANGE;
+  if (!dyn_ros_are_finite(&s->damping, 1) || !dyn_ros_are_finite(&s->residual, 1)) return DYN_ROS_OUT_OF_RANGE;
+  if (s->max_iterations < 1 || (s->max_iterations > 1 && s->damping == 0.0)) return DYN_ROS_OUT_OF_RANGE;
   put(numbers + CONTACTS_DAMPING, s->damping);
   put(numbers + CONTACTS_WANTED_RESIDUAL, s->residual);
   numbers[CONTACTS_MOST_ITERATIONS] = s->max_iterations;
@@ -63,8 +67,8 @@ static int put_settings(int64_t *numbers, const dyn_ros_contact_settings *s)
   return DYN_ROS_OK;
 }
 
-int dyn_ros_contacts_init(const dyn_ros_model *model, dyn_ros_contacts *contacts, const dyn_ros_contact *list, int count,
-                          const dyn_ros_contact_settings *settings)
+int dyn_ros_contacts_init(const dyn_ros_model *model, dyn_ros_contacts *contacts, const dyn_ros_contact *list,
+                          int count, const dyn_ros_contact_settings *settings)
 {
   if (!is_ready(model)) return DYN_ROS_NO_MODEL;
   if (!contacts || (count > 0 && !list)) return DYN_ROS_MISSING;
@@ -89,7 +93,8 @@ int dyn_ros_contacts_init(const dyn_ros_model *model, dyn_ros_contacts *contacts
     put(numbers + CONTACTS_KP, c->kp);
     put(numbers + CONTACTS_KD, c->kd);
     put_placement(numbers + CONTACTS_PLACEMENT, frame_placement(model, c->frame), c->placement);
-    put_placement(numbers + CONTACTS_PLACEMENT + 12, c->other < 0 ? NULL : frame_placement(model, c->other), c->other_placement);
+    put_placement(numbers + CONTACTS_PLACEMENT + 12, c->other < 0 ? NULL : frame_placement(model, c->other),
+                  c->other_placement);
   }
   if (error) return error;
   contacts->numbers[CONTACTS_NCONTACTS] = count;
@@ -111,8 +116,8 @@ static int check_constraints(const dyn_ros_model *model, const int *tips, const 
   return DYN_ROS_OK;
 }
 
-int dyn_ros_constraints_init(const dyn_ros_model *model, dyn_ros_constraints *constraints, const int *tips, const int *axes,
-                             int rows, int singularity, double tolerance, int priority)
+int dyn_ros_constraints_init(const dyn_ros_model *model, dyn_ros_constraints *constraints, const int *tips,
+                             const int *axes, int rows, int singularity, double tolerance, int priority)
 {
   static const double usual[] = {1e-12, 1e-14, 1e-6};
   if (!is_ready(model)) return DYN_ROS_NO_MODEL;

@@ -25,18 +25,20 @@
    planar one; the unit quaternion (x y z w) for a spherical one; (x y z and the unit quaternion) for a floating one.
    Velocities and accelerations of joints with several numbers are in the axes of the moving body, the linear part
    first. A mimic joint has the numbers of its master. nq, nv, njoints and nframes are members of the model.
-   Spatial vectors have the linear part first, then the angular one; wrenches the force, then the moment. They act on the robot.
+   Spatial vectors have the linear part first, then the angular one; wrenches the force, then the moment. Wrenches
+   act on the robot.
 
    ARRAYS. (n,) is an array of n numbers. (n, m) is a matrix, row by row: entry (i, j) is x[m * i + j]. Matrices that
    are marked "by columns" are stored column by column: entry (i, j) of (n, m) is x[n * j + i]. Homogeneous matrices
-   are (4, 4), row by row. Rows "njoints" and "nframes" are in the order of joints and frames; "ncolumns" has a column for
-   each velocity of each joint, mimic joints included. Results that are NULL are not stored. Arguments
-   may overlap results.
+   are (4, 4), row by row. The axes njoints and nframes are in the order of joints and frames; ncolumns counts the
+   velocities of each joint, mimic joints included. Results that are NULL are not stored. Arguments may overlap
+   results.
 
    ERRORS. Functions return 0, a negative error, for which nothing is stored, or a positive number: velocity k =
    result - 1 moves so little inertia, less than 1e-7 of that of its subtree, that accelerations may be rounding
-   errors, or an input is NaN. Results are stored then. dyn_ros_error_text describes both. Inputs are not examined, and NaN results in NaN,
-   unless model.checks is set to 1: then numbers that are not finite and quaternions that are not unit are errors. */
+   errors, or an input is NaN. Results are stored then. dyn_ros_error_text describes both. Inputs are not examined,
+   and NaN results in NaN, unless model.checks is set to 1: then numbers that are not finite and quaternions that are
+   not unit are errors. */
 #ifndef DYN_ROS_H
 #define DYN_ROS_H
 
@@ -84,7 +86,8 @@ typedef struct {
   const double *lower, *upper;          /* (nq,) limits of positions [rad, m]; infinite if there are none */
   const double *velocity_limit;         /* (nv,) [rad/s, m/s] */
   const double *effort_limit;           /* (nv,) [N m, N] */
-  const double *damping, *friction;     /* (nv,) viscous [N m s/rad, N s/m] and Coulomb friction [N m, N]; no function uses them */
+  const double *damping;                /* (nv,) viscous friction [N m s/rad, N s/m]; no function uses it by itself */
+  const double *friction;               /* (nv,) Coulomb friction [N m, N]; no function uses it by itself */
   const double *gravity;                /* (3,) [m/s2], in the root frame; see dyn_ros_set_gravity */
   const double *armature;               /* (nv,) rotor inertia [kg m2, kg]; see dyn_ros_set_armature */
   const int64_t *ints;                  /* private, as what follows */
@@ -96,7 +99,8 @@ typedef struct {
   const char *name;
   int parent;                           /* the joint before it, or -1 */
   int frame;                            /* its frame */
-  int idx_q, idx_v, nq, nv;             /* its numbers in q and v; nq and nv are 0 for a mimic joint, the others its master's */
+  int idx_q, idx_v;                     /* its first numbers in q and v; those of the master for a mimic joint */
+  int nq, nv;                           /* how many they are; 0 for a mimic joint */
 } dyn_ros_joint;
 
 typedef struct {
@@ -112,10 +116,12 @@ int dyn_ros_model_init(dyn_ros_model *model, void *bytes, size_t size);
 const char *dyn_ros_robot_name(const dyn_ros_model *model);
 int dyn_ros_joint_info(const dyn_ros_model *model, int joint, dyn_ros_joint *info);
 int dyn_ros_frame_info(const dyn_ros_model *model, int frame, dyn_ros_frame *info);
-/* By name, or DYN_ROS_NO_SUCH_JOINT, DYN_ROS_NO_SUCH_FRAME. If a joint and a link have the same name, the frame is the link's. */
+/* By name, or DYN_ROS_NO_SUCH_JOINT, DYN_ROS_NO_SUCH_FRAME. If a joint and a link have the same name, the frame is
+   the link's. */
 int dyn_ros_joint_index(const dyn_ros_model *model, const char *name);
 int dyn_ros_frame_index(const dyn_ros_model *model, const char *name);
-/* The name of a number in q or v: that of its joint, with a suffix such as /x for joints with several; NULL for others. */
+/* The name of a number in q or v: that of its joint, with a suffix such as /x for joints with several; NULL if there
+   is no such number. */
 const char *dyn_ros_position_name(const dyn_ros_model *model, int k);
 const char *dyn_ros_velocity_name(const dyn_ros_model *model, int k);
 
@@ -134,11 +140,13 @@ int dyn_ros_set_armature(dyn_ros_model *model, const double *armature);         
 /* Attach a body to the link of a frame, or replace the one in this slot, 0 ... 7: its mass [kg], center of mass in
    the frame [m], and inertia about the center of mass in the axes of the frame, (3, 3) [kg m2]. Payloads
    that the model file has are in the first slots. */
-int dyn_ros_set_payload(dyn_ros_model *model, int slot, int frame, double mass, const double com[3], const double inertia[9]);
+int dyn_ros_set_payload(dyn_ros_model *model, int slot, int frame, double mass, const double com[3],
+                        const double inertia[9]);
 /* Remove it; the inertias from before are restored exactly. */
 int dyn_ros_clear_payload(dyn_ros_model *model, int slot);
-/* Set the inertia of a joint's body with its payloads: m [kg], m cx, m cy, m cz [kg m], Ixx, Ixy, Iyy, Ixz, Iyz, Izz about
-   the joint's origin [kg m2], in the joint's frame. Any finite numbers are accepted. Payloads can be removed afterwards. */
+/* Set the inertia of a joint's body with its payloads: m [kg], m cx, m cy, m cz [kg m], Ixx, Ixy, Iyy, Ixz, Iyz, Izz
+   about the joint's origin [kg m2], in the joint's frame. Any finite numbers are accepted. Payloads can be removed
+   afterwards. */
 int dyn_ros_set_inertia(dyn_ros_model *model, int joint, const double parameters[10]);
 int dyn_ros_get_inertia(const dyn_ros_model *model, int joint, double parameters[10]);
 double dyn_ros_total_mass(const dyn_ros_model *model);                          /* of moving bodies and payloads [kg] */
@@ -157,7 +165,8 @@ enum { DYN_ROS_WORLD = 0,               /* in the axes of the world, at its orig
 /* For dyn_ros_cholesky_solve: what to multiply b with. */
 enum { DYN_ROS_M_INVERSE, DYN_ROS_M, DYN_ROS_U, DYN_ROS_U_TRANSPOSED, DYN_ROS_U_INVERSE, DYN_ROS_U_TRANSPOSED_INVERSE };
 
-/* A contact of a link with the world or with another link: holds the frame c1, fixed to the link of `frame`, against c2. */
+/* A contact of a link with the world or with another link: it holds the frame c1, fixed to the link of `frame`,
+   against the frame c2. */
 typedef struct {
   int frame;
   int dimension;                        /* 6: the pose, 3: the position of the origin */
@@ -170,8 +179,8 @@ typedef struct {
 
 typedef struct {
   double damping;                       /* on the diagonal of J M^-1 J', 0 or more */
-  double residual;                      /* end proximal iterations below it; needs damping; with max_iterations = 1 it has no effect */
-  int max_iterations;                   /* 1: no iteration */
+  int max_iterations;                   /* proximal iterations, which remove the effect of the damping; 1: none */
+  double residual;                      /* of the constraints, at which iterations end */
   double restitution;                   /* of impulses, 0 to 1 */
 } dyn_ros_contact_settings;
 
@@ -180,23 +189,26 @@ typedef struct { int rows; int64_t numbers[5 + 32 * 12]; } dyn_ros_contacts;
 
 /* A contact with the world, without gains, at the origin of the frame; change its members as needed. */
 dyn_ros_contact dyn_ros_contact_at(int frame, int dimension, int reference_frame);
-/* settings: NULL, zero damping and restitution and no iteration. The rows of a contact follow those of the contacts before it.
-   For operational_space_..., dynamically_consistent_inverse and null_space_projector the contact is the frame of the task. */
-int dyn_ros_contacts_init(const dyn_ros_model *model, dyn_ros_contacts *contacts, const dyn_ros_contact *list, int count,
-                          const dyn_ros_contact_settings *settings);
+/* settings: NULL for no damping, restitution and iteration. The rows of a contact follow those of the contacts before
+   it. For operational_space_..., dynamically_consistent_inverse and null_space_projector, the contact is the frame of
+   the task. */
+int dyn_ros_contacts_init(const dyn_ros_model *model, dyn_ros_contacts *contacts, const dyn_ros_contact *list,
+                          int count, const dyn_ros_contact_settings *settings);
 
-enum { DYN_ROS_RELATIVE, DYN_ROS_ABSOLUTE, DYN_ROS_DAMPED };            /* singularity */
-enum { DYN_ROS_EQUAL = 0, DYN_ROS_FEEDFORWARD = 1, DYN_ROS_EXTERNAL_FORCE = 2, DYN_ROS_CONSTRAINT = 3 };   /* priority */
+/* singularity */
+enum { DYN_ROS_RELATIVE, DYN_ROS_ABSOLUTE, DYN_ROS_DAMPED };
+/* priority */
+enum { DYN_ROS_EQUAL = 0, DYN_ROS_FEEDFORWARD = 1, DYN_ROS_EXTERNAL_FORCE = 2, DYN_ROS_CONSTRAINT = 3 };
 
 /* Constraints of vereshchagin and constrained_dynamics; written by dyn_ros_constraints_init, and may be copied. */
 typedef struct { int rows; int64_t numbers[4 + 3 * 36]; } dyn_ros_constraints;
 
-/* tips and axes: a frame for each of `rows` constraints; for axes -1 or NULL, the root frame. singularity: drop
-   constraints with eigenvalues up to the tolerance times the largest (DYN_ROS_RELATIVE), up to the tolerance
-   (DYN_ROS_ABSOLUTE), or damp them. tolerance: negative for 1e-12, 1e-14 and 1e-6. priority: what the constraints do not
-   oppose; DYN_ROS_CONSTRAINT: they oppose all, and are always met. */
-int dyn_ros_constraints_init(const dyn_ros_model *model, dyn_ros_constraints *constraints, const int *tips, const int *axes,
-                             int rows, int singularity, double tolerance, int priority);
+/* tips, axes: a frame for each of `rows` constraints; for axes, -1 or NULL is the root frame. singularity: drop
+   constraints with eigenvalues up to the tolerance times the largest (DYN_ROS_RELATIVE) or up to the tolerance
+   (DYN_ROS_ABSOLUTE), or damp them. tolerance: negative for 1e-12, 1e-14 and 1e-6. priority: what the constraints do
+   not oppose; DYN_ROS_CONSTRAINT: they oppose everything, and are always met. */
+int dyn_ros_constraints_init(const dyn_ros_model *model, dyn_ros_constraints *constraints, const int *tips,
+                             const int *axes, int rows, int singularity, double tolerance, int priority);
 
 /* --- functions: for each, the size of its workspace [bytes], its initialization, and the call */
 

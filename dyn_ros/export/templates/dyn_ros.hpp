@@ -9,10 +9,9 @@
 //   if (error) { ... dyn_ros_error_text(error) ... }
 //   rnea.tau()[0], rnea.tau().eigen()                  // of the last call, until the next one
 //
-// Arguments are anything with data() and size(): std::vector, std::array, Eigen::VectorXd, or {address, size}; {} is an
-// argument that is omitted. Matrices as arguments are stored as dyn_ros.h says. A function object belongs to one thread. The
-// model must outlive it, and stay where it is: functions have its address. dyn_ros.h describes conventions, errors, and what can be set: its
-// functions take &model.c().
+// Arguments are anything with data() and size(): std::vector, std::array, Eigen::VectorXd, or {address, size}; {} is
+// an argument that is omitted. Matrices are stored as dyn_ros.h says. A function object belongs to one thread, and the
+// model must outlive it. dyn_ros.h describes conventions, errors, and what can be set: its functions take &model.c().
 #ifndef DYN_ROS_HPP
 #define DYN_ROS_HPP
 
@@ -47,7 +46,8 @@ class Numbers {
 public:
   constexpr Numbers() noexcept = default;
   constexpr Numbers(const double *data, std::size_t size) noexcept : data_(data), size_(size) {}
-  template <class Array, class = std::enable_if_t<std::is_convertible_v<decltype(std::declval<const Array &>().data()), const double *>>>
+  template <class Array, class = std::enable_if_t<
+      std::is_convertible_v<decltype(std::declval<const Array &>().data()), const double *>>>
   constexpr Numbers(const Array &array) noexcept : data_(array.data()), size_(static_cast<std::size_t>(array.size())) {}
   constexpr const double *data() const noexcept { return data_; }
   constexpr std::size_t size() const noexcept { return size_; }
@@ -93,7 +93,10 @@ class Matrices : public Numbers {
 public:
   constexpr Matrices(const double *data, std::size_t count, std::size_t rows, std::size_t columns) noexcept
       : Numbers(data, count * rows * columns), rows_(rows), columns_(columns) {}
-  constexpr Matrix operator[](std::size_t n) const noexcept { return {data() + rows_ * columns_ * n, rows_, columns_, false}; }
+  constexpr Matrix operator[](std::size_t n) const noexcept
+  {
+    return {data() + rows_ * columns_ * n, rows_, columns_, false};
+  }
 
 private:
   std::size_t rows_, columns_;
@@ -115,7 +118,10 @@ private:
   std::unique_ptr<void, Free> bytes_;
 };
 
-inline bool fits(const Numbers &numbers, std::size_t size) noexcept { return !numbers.data() || numbers.size() == size; }
+inline bool fits(const Numbers &numbers, std::size_t size) noexcept
+{
+  return !numbers.data() || numbers.size() == size;
+}
 
 } // namespace detail
 
