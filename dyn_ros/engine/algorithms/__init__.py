@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from ..call.algorithm import ALGORITHMS as _ALGORITHMS
 from ..call.documentation import complete as _complete
+from ..call.load_native import load_native as load_native
 from ..call.precompile import precompile as precompile
 from ..model import parameters as _parameters
 from .all_terms import all_terms as all_terms
@@ -131,12 +132,13 @@ if not TYPE_CHECKING:               # type checkers read the imports above
                "cholesky_M_times", "cholesky_U_solve", "cholesky_U_times", "cholesky_Ut_solve",
                "cholesky_Ut_times", "contact_cholesky", "frame_force", "joint_body_regressor",
                "joint_friction", "joint_hessian", "joint_jacobian",
-               "joint_jacobian_time_variation", "joint_kinematic_regressor", "precompile"]
+               "joint_jacobian_time_variation", "joint_kinematic_regressor", "load_native",
+               "precompile"]
     _missing = [name for name in __all__ if name not in globals()]
     if _missing:
         raise ImportError(f"dyn_ros/engine/algorithms/__init__.py does not import "
                           f"{', '.join(_missing)}; add an import for each public function")
-    _functions = [globals()[name] for name in __all__ if name != "precompile"]
+    _functions = [globals()[name] for name in __all__ if name not in ("load_native", "precompile")]
     _functions += [getattr(_parameters, name) for name in _parameters.__all__]
     for _function in _functions:
         if getattr(_function, "__code__", None):

@@ -18,7 +18,7 @@ from ..kernel.joints import compute_sines
 from ..kernel.lanes import LANES
 from ..kernel.layout import HAS_INPUT, NCONSTRAINTS, OPTION, STATUS, KernelArgs
 from ..kernel.types import Array
-from . import batch, native
+from . import batch, native, robot_code
 from .workspace import Workspace
 
 _MOST_READY = 256
@@ -126,8 +126,11 @@ class Caller:
         results, finish = _one_or_all(views), self._finisher(data, views, workspace)
         prepared = None
         if JIT:
-            program.one.load(self._algorithm.announce)
-            prepared = native.prepared(self._algorithm, data, workspace, results, finish)
+            code = robot_code.address(self._algorithm, data.model)
+            if not code:
+                program.one.load(self._algorithm.announce)
+                code = program.one.address
+            prepared = native.prepared(self._algorithm, data, workspace, code, results, finish)
         ready = data._ready[self] = _Ready(program, workspace, published, results, finish, prepared)
         return ready
 

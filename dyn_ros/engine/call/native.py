@@ -181,9 +181,9 @@ def heads(known: Field) -> int:
     return math.prod(int(axis) for axis in known.shape[:-1])
 
 
-def prepared(algorithm: Any, data: Any, workspace: Workspace, results: Any,
+def prepared(algorithm: Any, data: Any, workspace: Workspace, code: int, results: Any,
              finish: Callable[[], Any] | None) -> Any:
-    """The call for one state of a Data, for the extension."""
+    """The call for one state of a Data, for the extension; ``code`` is an address."""
     model, places = data.model, addresses(data.model, workspace)
     table, work = places[1], places[3]
     inputs = [(work + 8 * workspace.offset(f), table + 8 * (ly.HAS_INPUT + f), *_shape(model, f),
@@ -191,7 +191,6 @@ def prepared(algorithm: Any, data: Any, workspace: Workspace, results: Any,
               for f in algorithm.inputs]
     options = [(table + 8 * (ly.OPTION + option), shift, mask)
                for option, shift, mask in packing(algorithm.options)]
-    code = algorithm.program(model).one.address
     return extension.native().Prepared(
         model, (workspace, model._ints, model._floats), results, finish,
         np.array([(code, *places, table + 8 * ly.NCONSTRAINTS, MAX_CONSTRAINTS,

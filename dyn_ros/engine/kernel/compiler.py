@@ -66,7 +66,7 @@ class Entry:
                 return False
             target = library.best_target()
             content, is_new = self._object(target, before_compiling)
-            loaded = _emit().Loaded(content, self.symbol)
+            loaded = self._module("emit").Loaded(content, self.symbol)
             self._use(loaded.address, loaded)
             return is_new
 
@@ -101,7 +101,7 @@ class Entry:
             return content, False
         if before_compiling:
             before_compiling()
-        content = _emit().machine_code(self.intermediate, target)
+        content = self._module("emit").machine_code(self.intermediate, target)
         if name:
             self._store(name, content)
         return content, True
@@ -109,21 +109,22 @@ class Entry:
     @functools.cached_property
     def intermediate(self) -> str:
         """The text of its module in LLVM's intermediate representation."""
-        text = self._lower().lowered(self.function, self.signature, self.symbol,
+        text = self._module("lower").lowered(self.function, self.signature, self.symbol,
                                      self.signature == KERNEL)
         allowed = () if self.signature == KERNEL else _LIBM
-        if others := [name for name in _emit().outside(text) if name not in allowed]:
+        if others := [name for name in self._module("emit").outside(text) if name not in allowed]:
             raise ValueError(f"{self.name}: its machine code would call {', '.join(others)}; "
                              "use only what kernels offer")
         return text
 
-    def _lower(self) -> Any:
+    def _module(self, name: str) -> Any:
+        """The module that compiles or that emits and loads machine code."""
         if importlib.util.find_spec("numba") is None:
             raise ModuleNotFoundError(
                 f"dyn_ros has no machine code of {self.name}: its library was built from other "
                 "sources or without it; install the compiler with `pip install 'dyn_ros[compiler]'`"
                 ", or a wheel of dyn_ros", name="numba")
-        return importlib.import_module(f"{__package__}.lower")
+        return importlib.import_module(f"{__package__}.{name}")
 
     @functools.cached_property
     def digest(self) -> str | None:
@@ -159,10 +160,6 @@ def _interpreted(function: Callable, signature: str) -> Callable:
         return function(*[address(value) if letter == "p" else value
                           for letter, value in zip(signature, arguments, strict=True)])
     return call
-
-
-def _emit() -> Any:
-    return importlib.import_module(f"{__package__}.emit")
 
 
 @functools.cache

@@ -1,0 +1,51 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Loading of libraries for one robot."""
+from __future__ import annotations
+
+import os
+
+from ..kernel.extension import native
+from ..model.model import Model
+from .algorithm import ALGORITHMS
+from .robot_code import LIBRARIES, is_for
+
+
+def load_native(path: str | os.PathLike[str], model: Model | None = None) -> list[str]:
+    """Use the functions in a library for one robot, for single states of this robot.
+
+    ``dyn_ros export --robot robot.urdf --python`` writes the library. Results are the same to
+    rounding errors. A ``Data`` that has been used with a function before keeps the general one.
+    Models of other robots keep the general functions, and so do batches.
+
+    Parameters
+    ----------
+    path : str or path
+        The shared library.
+    model : Model, optional
+        The robot that it must be for.
+
+    Returns
+    -------
+    list of str
+        The names of the functions in the library.
+
+    Raises
+    ------
+    OSError
+        The file cannot be loaded on this machine.
+    ValueError
+        It has no functions for Python, or a function in it is for another robot than ``model``, or
+        for another version of dyn_ros.
+    """
+    library = native().open_library(os.fspath(path))
+    names = [name for name in ALGORITHMS if library.address(f"dyn_ros_{name}_robot")]
+    if not names:
+        raise ValueError(f"{os.fspath(path)}: no functions for Python; write it with `dyn_ros "
+                         "export --robot robot.urdf --python`")
+    for name in names if model is not None else ():
+        if not is_for(library, ALGORITHMS[name], model):
+            raise ValueError(f"{os.fspath(path)}: {name} is not for {model!r}, or was written by "
+                             "another version of dyn_ros; export it again for this robot")
+    LIBRARIES.append(library)
+    return names
