@@ -47,5 +47,6 @@ def load_native(path: str | os.PathLike[str], model: Model | None = None) -> lis
         if not is_for(library, ALGORITHMS[name], model):
             raise ValueError(f"{os.fspath(path)}: {name} is not for {model!r}, or was written by "
                              "another version of dyn_ros; export it again for this robot")
-    LIBRARIES.append(library)
+    LIBRARIES.pop(os.path.realpath(path), None)
+    LIBRARIES[os.path.realpath(path)] = library
     return names

@@ -15,14 +15,14 @@ from ..model.model import Model
 
 _ROUNDING = 1e-15                       # of a rotation's entries: cos(pi / 2) is 6e-17
 _ROTATIONS = (slice(ly.PLACE, ly.TRANSLATION), slice(ly.SLIDE, ly.INERTIA))
-LIBRARIES: list[Any] = []
-"""Those that are loaded, the newest one last."""
+LIBRARIES: dict[str, Any] = {}
+"""Those that are loaded, by their path, the newest one last."""
 
 
 def address(algorithm: Any, model: Model) -> int:
     """The address of the code of an algorithm for this robot, or 0."""
     return next((library.address(f"dyn_ros_{algorithm.name}_one")
-                 for library in reversed(LIBRARIES) if is_for(library, algorithm, model)), 0)
+                 for library in reversed(LIBRARIES.values()) if is_for(library, algorithm, model)), 0)
 
 
 def is_for(library: Any, algorithm: Any, model: Model) -> bool:

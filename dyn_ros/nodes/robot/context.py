@@ -77,6 +77,14 @@ def once_per_state(method: Method) -> Method:
     return cast(Method, computed)
 
 
+def _load_native(path: str, model: Model) -> None:
+    """As ``load_native``, with a ValueError for a file that cannot be loaded."""
+    try:
+        dyn_ros.load_native(path, model)
+    except OSError as error:
+        raise ValueError(error) from None
+
+
 class RobotContext:
     """Everything derived from one robot description; each description has its own context.
 
@@ -110,6 +118,9 @@ class RobotContext:
         self.includes_friction: bool = values["include_friction"]
         self._select(values["joints"])
         self._set_armature(values["armature"])
+        if values["native_library"]:
+            with blamed_on("native_library"):
+                _load_native(values["native_library"], self.model)
         self.data = Data(self.model)
         base: tuple[Any, Any] | None = None
         if values["base_source"] == "parameter":
