@@ -128,12 +128,16 @@ int main(int, char ** argv)
     dyn_ros_rnea_derivatives(&robot, work_of_rnea_derivatives, q, v, a, nullptr, dq.data(),
                              dv.data(), da.data());
     return dq.data(); });
+#ifndef NO_constant_rnea_derivatives
   add("rnea_derivatives", "constant", [&](X q, X v, X a) {
     constant_rnea_derivatives(q, v, a, dq.data(), dv.data(), da.data());
     return dq.data(); });
+#endif
+#ifndef NO_robot_rnea_derivatives
   add("rnea_derivatives", "settable", [&](X q, X v, X a) {
     robot_rnea_derivatives(q, v, a, dq.data(), dv.data(), da.data(), parameters);
     return dq.data(); });
+#endif
 
   std::vector<double> expected;
   for (auto & one : contenders) {

@@ -5,7 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from .specialize_trace import Operand, Operation
+from .specialize_trace import NotSpecialized, Operand, Operation
+
+MOST = 20_000
+"""Operations of a function; those of more are slower than with loops, measured on x86-64-v4."""
+_FEW = 4_000
 
 
 def depends_on(operation: Operation) -> list[int]:
@@ -51,7 +55,7 @@ def _fused(operations: Sequence[Operation], results: Sequence[Operand]) -> list[
         name, *terms = operations[n]
         products = [x for x in terms if isinstance(x, int) and x in free]
         if name in ("add", "sub") and products and terms[0] != terms[1]:
-            chosen[n] = min(products, key=lambda x: (len(users[x]), x))
+            chosen[n] = max(products, key=lambda x: (len(users[x]) > 1, x))
     gone = {n for n in free if all(chosen.get(user) == n for user in users[n])}
     new = list(operations)
     for n, product in chosen.items():
@@ -66,12 +70,19 @@ def ordered(operations: Sequence[Operation], results: Sequence[Operand], fuse: b
             ) -> tuple[Sequence[Operation], list[int]]:
     """The operations that results depend on, fused, and the order in which to compute them.
 
-    Operations that are used once are computed just before their use, so that fewer numbers wait
-    for theirs in registers.
+    In code that fits into the cache of instructions, operations that are used once are computed
+    just before their use, so that fewer numbers wait for theirs in registers. Larger code takes as
+    long as it takes to fetch; it is smallest in the order of the kernel.
     """
     if fuse:
         operations = _fused(operations, results)
-    users = _users(operations, needed(operations, results))
+    order_of_kernel = needed(operations, results)
+    if len(order_of_kernel) > MOST:
+        raise NotSpecialized(f"{len(order_of_kernel)} operations without loops are slower than the "
+                             "function for any robot")
+    if len(order_of_kernel) > _FEW:
+        return operations, order_of_kernel
+    users = _users(operations, order_of_kernel)
     order: dict[int, None] = {}
     for n in users:
         if len(users[n]) != 1:
