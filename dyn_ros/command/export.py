@@ -34,6 +34,9 @@ def add_export(commands: Commands) -> None:
                          help="with --robot, gravity and inertias are constants, not arguments")
     command.add_argument("--inputs", nargs="+", metavar="INPUT", default=[],
                          help="optional inputs of the functions with --robot, for example f_ext")
+    command.add_argument("--python", action="store_true",
+                         help="with --robot, also for Python (load_native) and nodes "
+                              "(native_library)")
     arguments.add_root_joint(command)
     command.add_argument("--mimic", choices=["project", "ignore"], default="project",
                          help="mimic joints follow their master, or are independent joints "
@@ -89,6 +92,7 @@ def _write_library(options: argparse.Namespace) -> None:
             export_library(options.out, options.functions, options.target, progress)
         else:
             export_robot_library(options.out, model, options.name, options.functions,
-                                 options.target, not options.fixed, options.inputs, progress)
+                                 options.target, not options.fixed, options.inputs, options.python,
+                                 progress)
     headers = ", ".join(sorted(path.name for path in (options.out / "include").iterdir()))
     print(f"wrote {options.out}: include ({headers}) and lib")

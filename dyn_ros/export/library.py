@@ -112,13 +112,14 @@ def _run(command: Sequence[str]) -> None:
 
 def link(folder: Path, name: str, levels: Sequence[str],
          objects: Callable[[str], Mapping[str, bytes]], generated: Mapping[str, str],
-         fixed: Sequence[Path] = ()) -> None:
+         fixed: Sequence[Path] = (), hidden_from_c: Sequence[str] = ()) -> None:
     """Link a library with the header NAME.h in ``folder`` for each target, with its packages.
 
-    ``objects`` returns those of a target by symbol; ``generated`` and ``fixed`` are sources.
+    ``objects`` returns those of a target by symbol; ``generated`` and ``fixed`` are sources;
+    ``hidden_from_c`` are symbols for others, which are not in the header.
     """
     header_file, lib = folder / "include" / f"{name}.h", folder / "lib"
-    visible = re.findall(rf"\b({name}_\w+)(?:\(|;)", header_file.read_text())
+    visible = [*re.findall(rf"\b({name}_\w+)(?:\(|;)", header_file.read_text()), *hidden_from_c]
     for level in levels:
         place = lib if level == levels[0] else lib / "glibc-hwcaps" / level
         place.mkdir(parents=True, exist_ok=True)

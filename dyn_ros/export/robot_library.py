@@ -15,7 +15,8 @@ from .functions import Function, functions, parameter_name
 from .header import declaration, documentation
 from .library import checked_targets, link
 from .specialize import PARAMETERS, Specialized, parameters, parameters_struct, specialized
-from .specialize_trace import NotTraceable
+from .specialize_native import SpecializedEntry, specialized_entry
+from .specialize_trace import NotSpecialized
 
 USUAL = ("aba", "crba", "generalized_gravity", "nonlinear_effects", "rnea")
 _TEMPLATE = Path(__file__).parent / "templates" / "robot.h"
@@ -31,7 +32,7 @@ class _Wanted(NamedTuple):
 
 def export_robot_library(folder: str | os.PathLike[str], model: Model, name: str | None = None,
                          names: Sequence[str] | None = None, targets: Sequence[str] | None = None,
-                         settable: bool = True, inputs: Sequence[str] = (),
+                         settable: bool = True, inputs: Sequence[str] = (), python: bool = False,
                          progress: Callable[[int, int, str], object] | None = None) -> None:
     """Write a library of functions for one robot, whose structure is part of the machine code.
 
@@ -56,6 +57,8 @@ def export_robot_library(folder: str | os.PathLike[str], model: Model, name: str
         False: gravity, inertias and armature are constants, which is faster.
     inputs : sequence of str
         Optional inputs that the functions take, such as "f_ext".
+    python : bool
+        Also include what ``load_native`` loads, for the functions without options.
     progress : callable, optional
         Called as ``progress(done, total, name)`` before a function is compiled.
 
@@ -72,19 +75,24 @@ def export_robot_library(folder: str | os.PathLike[str], model: Model, name: str
         raise ValueError(f"name: expected an identifier of C, got {prefix!r:.80}")
     levels, wanted = checked_targets(targets), [_parsed(text) for text in names or USUAL]
     made: dict[str, list[Specialized]] = {}
+    entries: dict[str, list[SpecializedEntry]] = {level: [] for level in levels}
     for level in levels:
         made[level] = []
         for one in wanted:
             if progress:
                 progress(len(made[level]), len(wanted), one.function.name)
             made[level].append(_specialized(model, one, prefix, level, settable, inputs))
+            if python and not one.function.algorithm.options:
+                entries[level].append(specialized_entry(model, one.function.name, level))
     include = Path(folder) / "include"
     include.mkdir(parents=True, exist_ok=True)
     text = _header(model, prefix, list(zip(wanted, made[levels[0]])), settable, inputs)
     (include / f"{prefix}.h").write_text(text, encoding="utf-8")
     link(Path(folder), prefix, levels,
-         lambda level: {one.symbol: one.content for one in made[level]},
-         {"constants.c": _constants(model, prefix)} if settable else {})
+         lambda level: {one.symbol: one.content for one in (*made[level], *entries[level])},
+         {"constants.c": _constants(model, prefix)} if settable else {},
+         hidden_from_c=[symbol for entry in entries[levels[0]]
+                        for symbol in (entry.symbol, entry.digest_symbol)])
 
 
 def _parsed(text: str) -> _Wanted:
@@ -101,7 +109,7 @@ def _specialized(model: Model, one: _Wanted, prefix: str, level: str, settable: 
     try:
         return specialized(model, one.function.name, prefix, level, settable,
                            [name for name in inputs if name in optional], one.options)
-    except NotTraceable as error:
+    except NotSpecialized as error:
         raise ValueError(f"functions: {error}: it exists only in the library for all "
                          "robots") from None
 

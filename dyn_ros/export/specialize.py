@@ -11,10 +11,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..engine.call import native
 from ..engine.call.algorithm import Algorithm
+from ..engine.call.robot_code import constants, link_places, parameter_places
 from ..engine.call.workspace import Workspace
 from ..engine.kernel import layout as ly
 from ..engine.kernel.fields import FRAME, REFERENCE_FRAME, Field
@@ -27,8 +26,6 @@ from .specialize_order import ordered
 from .specialize_trace import NotSpecialized, Operand, Table, Trace, operands, run
 
 PARAMETERS, LINKS = "parameters", "links"
-_ROUNDING = 1e-15                       # of a rotation's entries: cos(pi / 2) is 6e-17
-_ROTATIONS = (slice(ly.PLACE, ly.TRANSLATION), slice(ly.SLIDE, ly.INERTIA))
 
 
 class Specialized(NamedTuple):
@@ -85,7 +82,7 @@ def specialized(model: Model, name: str, prefix: str, target: str, settable: boo
     inputs = [x for x in function.inputs if x in wanted]
     numbers, suffix = _options(model, algorithm, options or {})
     symbol = f"{prefix}_{name}{suffix}"
-    floats = model_floats(model)
+    floats = constants(model)
     record = recorded(model, algorithm, inputs, numbers,
                       settable_floats(model) if settable else {}, floats)
     results = {function.result_name(f): record.fields[f] for f in function.results}
@@ -101,10 +98,10 @@ def specialized(model: Model, name: str, prefix: str, target: str, settable: boo
     for result, values in results.items():
         for k, value in enumerate(values):
             writer.store(f"%{result}", k, value)
-    constants = [*names, *([PARAMETERS] if settable else [])]
-    arguments = [*names, *results, *constants[len(names):]]
+    read = [*names, *([PARAMETERS] if settable else [])]
+    arguments = [*names, *results, *read[len(names):]]
     status = writer.status(record.trace.checks)
-    content = object_of(_module(writer, symbol, arguments, constants, status), target)
+    content = object_of(_module(writer, symbol, arguments, read, status), target)
     return Specialized(content, symbol, _prototype(symbol, prefix, names, list(results), settable))
 
 
@@ -114,7 +111,7 @@ def parameters(model: Model) -> Array:
     Gravity (3), for each body its mass, first moments (3) and inertia about the joint's origin
     (xx, xy, yy, xz, yz, zz), and the armature (nv).
     """
-    return model._floats[_places(model)]
+    return model._floats[parameter_places(model)]
 
 
 def parameters_struct(model: Model, prefix: str) -> str:
@@ -128,31 +125,10 @@ def parameters_struct(model: Model, prefix: str) -> str:
             f"}} {prefix}_parameters;\n")
 
 
-def _places(model: Model) -> list[int]:
-    """Where the floats of a model have its ``parameters``."""
-    rows = [ly.constants(i) + ly.INERTIA for i in range(1, model.njoints + 1)]
-    armature = ly.constants(model.njoints + 1)
-    return [*range(ly.GRAVITY, ly.GRAVITY + 3), *(k for row in rows for k in range(row, row + 10)),
-            *range(armature, armature + model.nv)]
-
-
 def settable_floats(model: Model) -> dict[int, tuple[str, int]]:
     """For the floats that are not constants, where they are read from."""
-    links = ly.constants(model.njoints + 1) + model.nv + ly.FRAME_ROW * model.nframes
-    return ({k: (LINKS, k) for k in range(links, links + ly.INERTIA_ROW * model.nframes)}
-            | {k: (PARAMETERS, n) for n, k in enumerate(_places(model))})
-
-
-def model_floats(model: Model) -> Array:
-    """The floats of a model; entries of rotations that are rounding errors are zero."""
-    floats: Array = model._floats.copy()
-    frames = ly.constants(model.njoints + 1) + model.nv
-    rows = [floats[ly.ROWS:ly.constants(model.njoints + 1)].reshape(-1, ly.FLOATS_ROW)[:, part]
-            for part in _ROTATIONS]
-    placements = floats[frames:frames + ly.FRAME_ROW * model.nframes]
-    for part in (*rows, placements.reshape(-1, ly.FRAME_ROW)[:, :9]):
-        part[np.abs(part) < _ROUNDING] = 0.0
-    return floats
+    return ({k: (LINKS, k) for k in link_places(model)}
+            | {k: (PARAMETERS, n) for n, k in enumerate(parameter_places(model))})
 
 
 def recorded(model: Model, algorithm: Algorithm, inputs: Sequence[Field],
@@ -162,7 +138,7 @@ def recorded(model: Model, algorithm: Algorithm, inputs: Sequence[Field],
     program, trace = algorithm.program(model), Trace()
     space = Workspace(model, program.fields)
     table, work = list(map(int, space.table)), _list(space.work)
-    constants = _list(floats)
+    numbers_of_model = _list(floats)
     for f in inputs:
         if f.is_open:
             raise NotSpecialized(f"{algorithm.name} takes constraints or contacts")
@@ -172,9 +148,9 @@ def recorded(model: Model, algorithm: Algorithm, inputs: Sequence[Field],
     for option, value in options.items():
         table[ly.OPTION + option] = value
     for k, (source, n) in settable.items():
-        constants[k] = trace.input(source, n)
+        numbers_of_model[k] = trace.input(source, n)
     run(trace, (*native.ALWAYS, program.kernel),
-        ly.KernelArgs(model._ints.tolist(), Table(table, trace), constants, work))
+        ly.KernelArgs(model._ints.tolist(), Table(table, trace), numbers_of_model, work))
     written = {}
     for f in {*algorithm.results, *algorithm.also_writes}:
         start, end = table[ly.OFFSET + f], table[ly.OFFSET + f] + table[ly.SIZE + f]

@@ -9,18 +9,17 @@ table says.
 """
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from ..engine.call.algorithm import ALGORITHMS, Algorithm
+from ..engine.call.robot_code import constants
+from ..engine.call.robot_code import digest as robot_digest
 from ..engine.kernel import layout as ly
 from ..engine.kernel.fields import Field, axis_lengths
 from ..engine.model.model import Model
-from .specialize import model_floats, recorded, settable_floats
+from .specialize import recorded, settable_floats
 from .specialize_emit import Writer, declarations, has_fma, object_of, sincos_functions
 from .specialize_order import ordered
 from .specialize_trace import NotSpecialized
@@ -40,8 +39,8 @@ def specialized_entry(model: Model, name: str, target: str) -> SpecializedEntry:
     The symbols are ``dyn_ros_NAME_one`` and ``dyn_ros_NAME_robot``. Optional inputs are read if the
     table says that the caller has passed them.
 
-    Raises NotSpecialized if the algorithm has options, more than one optional input, or branches that
-    depend on the numbers of a call.
+    Raises NotSpecialized if the algorithm has options, more than one optional input, or branches
+    that depend on the numbers of a call.
     """
     algorithm = ALGORITHMS[name]
     if algorithm.options or len(algorithm.optional) > 1:
@@ -54,24 +53,11 @@ def specialized_entry(model: Model, name: str, target: str) -> SpecializedEntry:
             widths |= some
             functions += inner
             calls.append(call)
-    digest = int.from_bytes(robot_digest(model, algorithm), "little")
+    digest = robot_digest(model, algorithm)
     text = (declarations(widths) + sincos_functions(widths) + functions
             + _entry(symbol, algorithm, calls)
             + f"@dyn_ros_{name}_robot = constant i64 {digest}\n")
     return SpecializedEntry(object_of(text, target), symbol, f"dyn_ros_{name}_robot")
-
-
-def robot_digest(model: Model, algorithm: Algorithm) -> bytes:
-    """Eight bytes that differ if the entry of an algorithm would be another one for a model.
-
-    They depend on the structure, on all constants that a model cannot change, on the numbers of
-    fields, and on the source of the kernel.
-    """
-    program, floats = algorithm.program(model), model_floats(model)
-    floats[list(settable_floats(model))] = 0.0
-    layout = [(int(f), f.name, f.shape) for f in sorted(program.fields)]
-    parts = (program.one.digest, layout, np.asarray(model._ints).tolist(), floats.tolist())
-    return hashlib.sha256(repr(parts).encode()).digest()[:8]
 
 
 def _inner(model: Model, algorithm: Algorithm, optional: tuple[Field, ...], name: str, fuse: bool
@@ -79,7 +65,7 @@ def _inner(model: Model, algorithm: Algorithm, optional: tuple[Field, ...], name
     """A function of separate arrays, the lines that call it, and the widths of its sines."""
     inputs = [f for f in algorithm.inputs if f not in algorithm.optional or f in optional]
     settable = {k: ("floats", k) for k in settable_floats(model)}
-    record = recorded(model, algorithm, inputs, {}, settable, model_floats(model))
+    record = recorded(model, algorithm, inputs, {}, settable, constants(model))
     stored = {f: [(k, x) for k, x in enumerate(values) if isinstance(x, int) or x == x]
               for f, values in sorted(record.fields.items())}
     kept = [*(x for values in stored.values() for _, x in values),

@@ -12,11 +12,12 @@ import pytest
 import dyn_ros
 from dyn_ros.engine.call import native
 from dyn_ros.engine.call.algorithm import ALGORITHMS
+from dyn_ros.engine.call.robot_code import digest as robot_digest
 from dyn_ros.engine.call.workspace import Workspace, new_field
 from dyn_ros.engine.kernel import layout as ly
 from dyn_ros.engine.kernel import library
 from dyn_ros.engine.kernel.fields import public_view
-from dyn_ros.export.specialize_native import robot_digest, specialized_entry
+from dyn_ros.export.specialize_native import specialized_entry
 from dyn_ros.export.specialize_trace import NotSpecialized
 
 pytest.importorskip("llvmlite")
@@ -74,9 +75,9 @@ def test_digest_of_the_robot(tmp_path):
     """It depends on the structure and on constants, not on what a model can change."""
     model, other, rnea = load_arm(), load_arm(), ALGORITHMS["rnea"]
     entry = specialized_entry(model, "rnea", library.best_target())
-    word = ctypes.c_uint64.in_dll(loaded(entry, tmp_path), entry.digest_symbol)
+    word = ctypes.c_int64.in_dll(loaded(entry, tmp_path), entry.digest_symbol)
     digest = robot_digest(model, rnea)
-    assert word.value.to_bytes(8, "little") == digest
+    assert word.value == digest
     other.gravity, other.armature = [0.0, 0.0, -1.6], np.ones(7)
     assert robot_digest(other, rnea) == digest
     assert robot_digest(model, ALGORITHMS["aba"]) != digest

@@ -22,7 +22,8 @@ LIBRARIES: dict[str, Any] = {}
 def address(algorithm: Any, model: Model) -> int:
     """The address of the code of an algorithm for this robot, or 0."""
     return next((library.address(f"dyn_ros_{algorithm.name}_one")
-                 for library in reversed(LIBRARIES.values()) if is_for(library, algorithm, model)), 0)
+                 for library in reversed(LIBRARIES.values())
+                 if is_for(library, algorithm, model)), 0)
 
 
 def is_for(library: Any, algorithm: Any, model: Model) -> bool:
