@@ -31,7 +31,7 @@ from dyn_ros.engine.kernel import library as machine_code  # noqa: E402
 from dyn_ros.export import library  # noqa: E402
 from dyn_ros.export.model_file import write_model  # noqa: E402
 from dyn_ros.export.specialize import (  # noqa: E402
-    NotSpecialized,
+    NotTraceable,
     parameters,
     parameters_struct,
     specialized,
@@ -83,7 +83,7 @@ def special(model, folder):
         for name in FUNCTIONS:
             try:
                 one = specialized(model, name, prefix, machine_code.best_target(), settable)
-            except NotSpecialized:
+            except NotTraceable:
                 head += f"#define NO_{prefix}_{name}\n"
                 continue
             objects.append(folder / f"{one.symbol}.o")

@@ -16,7 +16,7 @@ from .header import declaration, documentation
 from .library import checked_targets, link
 from .specialize import PARAMETERS, Specialized, parameters, parameters_struct, specialized
 from .specialize_native import SpecializedEntry, specialized_entry
-from .specialize_trace import NotSpecialized
+from .specialize_trace import NotTraceable
 
 USUAL = ("aba", "crba", "generalized_gravity", "nonlinear_effects", "rnea")
 _TEMPLATE = Path(__file__).parent / "templates" / "robot.h"
@@ -109,7 +109,7 @@ def _specialized(model: Model, one: _Wanted, prefix: str, level: str, settable: 
     try:
         return specialized(model, one.function.name, prefix, level, settable,
                            [name for name in inputs if name in optional], one.options)
-    except NotSpecialized as error:
+    except NotTraceable as error:
         raise ValueError(f"functions: {error}: it exists only in the library for all "
                          "robots") from None
 

@@ -23,7 +23,7 @@ from ..engine.model.model import Model
 from .functions import functions, parameter_name, table_name
 from .specialize_emit import Writer, declarations, has_fma, object_of, sincos_functions
 from .specialize_order import ordered
-from .specialize_trace import NotSpecialized, Operand, Table, Trace, operands, run
+from .specialize_trace import NotTraceable, Operand, Table, Trace, operands, run
 
 PARAMETERS, LINKS = "parameters", "links"
 
@@ -71,7 +71,7 @@ def specialized(model: Model, name: str, prefix: str, target: str, settable: boo
 
     Raises
     ------
-    NotSpecialized
+    NotTraceable
         There is only the function for any robot: what it does depends on its inputs, as with
         contacts, or it has so many operations that loops are faster.
     ValueError
@@ -90,7 +90,7 @@ def specialized(model: Model, name: str, prefix: str, target: str, settable: boo
             *(x for a, b, _ in record.trace.checks for x in (a, b))]
     operations, order = ordered(record.trace.operations, kept, has_fma(target))
     if any(operations[n][:2] == ("input", LINKS) for n in order):
-        raise NotSpecialized(f"{name} depends on inertias of single links; use settable=False")
+        raise NotTraceable(f"{name} depends on inertias of single links; use settable=False")
     names = [parameter_name(f) for f in inputs]
     sources = {f.name: f"%{name}" for f, name in zip(inputs, names)}
     writer = Writer(operations, sources | {PARAMETERS: f"%{PARAMETERS}"})
@@ -141,7 +141,7 @@ def recorded(model: Model, algorithm: Algorithm, inputs: Sequence[Field],
     numbers_of_model = _list(floats)
     for f in inputs:
         if f.is_open:
-            raise NotSpecialized(f"{algorithm.name} takes constraints or contacts")
+            raise NotTraceable(f"{algorithm.name} takes constraints or contacts")
         table[ly.HAS_INPUT + f] = 1
         for k in range(table[ly.SIZE + f]):
             work[table[ly.OFFSET + f] + k] = trace.input(f.name, k)
@@ -179,7 +179,7 @@ def _options(model: Model, algorithm: Algorithm, values: Mapping[str, int | str]
              ) -> tuple[dict[int, int], str]:
     """The numbers of options, and their part of the name of the function."""
     if any(map(table_name, algorithm.options)):
-        raise NotSpecialized(f"{algorithm.name} takes constraints or contacts")
+        raise NotTraceable(f"{algorithm.name} takes constraints or contacts")
     names = [option.name for option in algorithm.options]
     if sorted(values) != sorted(names):
         raise ValueError(f"options: {algorithm.name} expects {', '.join(names) or 'none'}, got "

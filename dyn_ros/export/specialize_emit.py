@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .specialize_order import depends_on, needed
-from .specialize_trace import NotSpecialized, Operand, Operation, trace_of_sincos
+from .specialize_trace import NotTraceable, Operand, Operation, trace_of_sincos
 
 # All numbers are finite unless the caller's are not, so that 0 x and x - x are zero. As in kernels,
 # sums keep their order.
@@ -71,7 +71,7 @@ class Writer:
             if n not in below:
                 below.add(n)
                 if self._operations[n][0] in ("sin", "cos"):
-                    raise NotSpecialized("a sine of a sine")
+                    raise NotTraceable("a sine of a sine")
                 pending += depends_on(self._operations[n])
         return sorted(below)
 

@@ -22,7 +22,7 @@ from ..engine.model.model import Model
 from .specialize import recorded, settable_floats
 from .specialize_emit import Writer, declarations, has_fma, object_of, sincos_functions
 from .specialize_order import ordered
-from .specialize_trace import NotSpecialized
+from .specialize_trace import NotTraceable
 
 
 class SpecializedEntry(NamedTuple):
@@ -39,12 +39,12 @@ def specialized_entry(model: Model, name: str, target: str) -> SpecializedEntry:
     The symbols are ``dyn_ros_NAME_one`` and ``dyn_ros_NAME_robot``. Optional inputs are read if the
     table says that the caller has passed them.
 
-    Raises NotSpecialized if the algorithm has options, more than one optional input, or branches
+    Raises NotTraceable if the algorithm has options, more than one optional input, or branches
     that depend on the numbers of a call.
     """
     algorithm = ALGORITHMS[name]
     if algorithm.options or len(algorithm.optional) > 1:
-        raise NotSpecialized(f"{name} has options, or several optional inputs")
+        raise NotTraceable(f"{name} has options, or several optional inputs")
     symbol, widths, functions = f"dyn_ros_{name}_one", set[int](), ""
     calls = []
     for suffix, optional in (("without", ()), ("with", algorithm.optional)):

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from .specialize_trace import NotSpecialized, Operand, Operation
+from .specialize_trace import NotTraceable, Operand, Operation
 
-MOST = 20_000
+MOST = 15_000
 """Operations of a function; those of more are slower than with loops, measured on x86-64-v4."""
 _FEW = 4_000
 
@@ -78,7 +78,7 @@ def ordered(operations: Sequence[Operation], results: Sequence[Operand], fuse: b
         operations = _fused(operations, results)
     order_of_kernel = needed(operations, results)
     if len(order_of_kernel) > MOST:
-        raise NotSpecialized(f"{len(order_of_kernel)} operations without loops are slower than the "
+        raise NotTraceable(f"{len(order_of_kernel)} operations without loops are slower than the "
                              "function for any robot")
     if len(order_of_kernel) > _FEW:
         return operations, order_of_kernel

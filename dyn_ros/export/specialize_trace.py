@@ -25,7 +25,7 @@ _COMMUTATIVE = ("add", "mul")
 _BRANCH = "a branch depends on a number of the caller"
 
 
-class NotSpecialized(Exception):
+class NotTraceable(Exception):
     """There is only the function for any robot; the message says why."""
 
 
@@ -64,14 +64,14 @@ class Trace:
     def take_failure(self, status: int) -> None:
         """Record the status of the last condition; see ``fail`` in layout.py."""
         if self._failed is None or self._failed[2] != len(self.operations):
-            raise NotSpecialized("sets the status without a condition on one pivot")
+            raise NotTraceable("sets the status without a condition on one pivot")
         self.checks.append((*self._failed[:2], status))
         self._failed = None
 
     def require_no_failure(self) -> None:
         """Raise if the kernel did not call ``fail`` after the last condition: it is another one."""
         if self._failed is not None:
-            raise NotSpecialized(_BRANCH)
+            raise NotTraceable(_BRANCH)
 
 
 class Number:
@@ -146,12 +146,12 @@ class Number:
         return 0.0 if other == 0.0 else self.trace.number("div", _operand(other), self.index)
 
     def __bool__(self) -> bool:
-        raise NotSpecialized(_BRANCH)
+        raise NotTraceable(_BRANCH)
 
     __gt__ = __lt__ = __ge__ = __le__ = lambda self, other: bool(self)
 
     def __eq__(self, other: object) -> bool:
-        raise NotSpecialized(_BRANCH)
+        raise NotTraceable(_BRANCH)
 
     __hash__ = None                                 # type: ignore[assignment]
 
@@ -283,7 +283,7 @@ class Table(list):
 
     def __setitem__(self, k: Any, value: Any) -> None:
         if k != ly.STATUS:
-            raise NotSpecialized("writes to the table of the call")
+            raise NotTraceable("writes to the table of the call")
         self._trace.take_failure(value)
 
 

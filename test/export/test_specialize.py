@@ -142,13 +142,13 @@ def test_names_and_prototypes(arm):
 def test_refuses_what_depends_on_the_inputs(arm):
     for name, settable in (("contact_dynamics", False), ("center_of_mass", True),
                            ("frame_forces", True)):
-        with pytest.raises(specialize_trace.NotSpecialized):
+        with pytest.raises(specialize_trace.NotTraceable):
             specialize.specialized(arm, name, "robot", "x86-64-v3", settable)
 
 
 def test_refuses_what_is_faster_with_loops():
     model = dyn_ros.Model.from_urdf(peer.urdf("talos_reduced"))
-    with pytest.raises(specialize_trace.NotSpecialized, match="operations without loops"):
+    with pytest.raises(specialize_trace.NotTraceable, match="operations without loops"):
         specialize.specialized(model, "rnea_derivatives", "robot", "x86-64-v4")
 
 

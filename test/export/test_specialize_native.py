@@ -18,7 +18,7 @@ from dyn_ros.engine.kernel import layout as ly
 from dyn_ros.engine.kernel import library
 from dyn_ros.engine.kernel.fields import public_view
 from dyn_ros.export.specialize_native import specialized_entry
-from dyn_ros.export.specialize_trace import NotSpecialized
+from dyn_ros.export.specialize_trace import NotTraceable
 
 pytest.importorskip("llvmlite")
 if not shutil.which("cc"):
@@ -86,5 +86,5 @@ def test_digest_of_the_robot(tmp_path):
 
 
 def test_refuses_options():
-    with pytest.raises(NotSpecialized, match="frame_jacobian has options"):
+    with pytest.raises(NotTraceable, match="frame_jacobian has options"):
         specialized_entry(load_arm(), "frame_jacobian", "x86-64-v3")
