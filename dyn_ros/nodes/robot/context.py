@@ -118,9 +118,9 @@ class RobotContext:
         self.includes_friction: bool = values["include_friction"]
         self._select(values["joints"])
         self._set_armature(values["armature"])
-        if values["native_library"]:
+        if path := values.get("native_library"):
             with blamed_on("native_library"):
-                _load_native(values["native_library"], self.model)
+                _load_native(path, self.model)
         self.data = Data(self.model)
         base: tuple[Any, Any] | None = None
         if values["base_source"] == "parameter":
