@@ -1,6 +1,11 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """dyn_ros: rigid-body dynamics of a moving robot."""
+import sys
+
+if sys.platform == "win32":
+    raise ImportError("dyn_ros does not run on Windows itself: use it in WSL, which is Linux")
+
 from .command import ctrl_c  # noqa: F401, I001    # first: the other imports take a second
 import gc
 import importlib

@@ -560,3 +560,11 @@ class StandIn:
 
     def __getattr__(self, name):
         return getattr(self.module, name)
+
+
+def test_windows_is_reported_at_import():
+    result = subprocess.run([sys.executable, "-c", "import sys\nsys.platform = 'win32'\n"
+                             "import dyn_ros"], capture_output=True, text=True, cwd=ROOT)
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[-1] == (
+        "ImportError: dyn_ros does not run on Windows itself: use it in WSL, which is Linux")

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import pickle
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..engine.kernel.workers import cores
 from ..engine.model.model import RootJoint
 from ..states.joint_states import STALENESS
 from . import kernels
@@ -142,13 +142,7 @@ def open_workers(workers: int | None, scheduler: str | None, retries: int = 2,
     if workers is not None and workers < 1:
         raise ValueError(f"workers: expected at least 1, got {workers!r}")
     kernels.prepare()
-    return LocalWorkers(workers or _cores(), retries, fork)
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return LocalWorkers(workers or cores(), retries, fork)
 
 
 def _call(function: Callable[[Recording], Any], rate: float | None, selection: Selection,

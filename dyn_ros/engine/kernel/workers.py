@@ -24,13 +24,20 @@ _PACKAGE = __name__.split(".")[0]
 _COMMAND = f"import {_PACKAGE}\nfrom {__name__} import serve\nserve()"
 
 
+def cores() -> int:
+    """Number of processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):            # macOS does not have it
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def processors() -> int:
     """Number of processes to start, 1 to 4: one for each processor if memory suffices."""
     free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with contextlib.suppress(OSError, ValueError, StopIteration), open("/proc/meminfo") as file:
         free = 1024 * next(int(line.split()[1]) for line in file
                            if line.startswith("MemAvailable:"))
-    return max(1, min(_MOST, len(os.sched_getaffinity(0)), int(free / _MEMORY)))
+    return max(1, min(_MOST, cores(), int(free / _MEMORY)))
 
 
 def serve() -> None:

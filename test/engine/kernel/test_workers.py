@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Entries compiled in separate processes."""
 import importlib
+import os
 import subprocess
 import sys
 
@@ -110,3 +111,9 @@ def test_calls_for_batches_are_compiled_after_all_others(empty_cache, monkeypatc
     assert taken == ["crba-one", "call-gather", "call-scatter", "minverse-one",
                      "minverse-coupled-one",
                      "crba-lanes", "minverse-lanes", "minverse-coupled-lanes"]
+
+
+def test_processors_are_counted_on_macos(monkeypatch):
+    assert 1 <= workers.cores() <= os.cpu_count()
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert workers.cores() == os.cpu_count()
