@@ -21,7 +21,7 @@ from .functions import functions
 
 RUNTIME = Path(__file__).parent / "runtime"
 _CROSS = {"aarch64": "aarch64-linux-gnu-"}
-_FLAGS = ("-std=c11", "-O2", "-DNDEBUG", "-fPIC", "-fno-math-errno", "-fno-builtin-malloc",
+_FLAGS = ("-std=c11", "-O2", "-DNDEBUG", "-fPIC", "-fno-math-errno",
           "-ffunction-sections", "-fdata-sections", "-Wall", "-Wextra")
 
 
