@@ -3,7 +3,7 @@
 """Functions for one robot: its structure and constants are part of the machine code.
 
 A function takes arrays and keeps its intermediate results in registers and on the stack. It needs
-no model and no work space, and calls nothing.
+no model and no work space, and calls nothing but ``memset``.
 """
 from __future__ import annotations
 

@@ -34,11 +34,11 @@ def arm():
 
 
 def load(one, folder):
-    """The function of a specialized object, in a library that refers to nothing outside."""
+    """The function of a specialized object, in a library that needs no other than the C library."""
     path = folder / one.symbol
     path.with_suffix(".o").write_bytes(one.content)
-    subprocess.run(["cc", "-shared", "-nostdlib", "-Wl,--no-undefined", "-o", f"{path}.so",
-                    f"{path}.o"], check=True)
+    subprocess.run(["cc", "-shared", "-Wl,--no-undefined", "-o", f"{path}.so", f"{path}.o"],
+                   check=True)
     return ctypes.CDLL(f"{path}.so")[one.symbol]
 
 
@@ -160,8 +160,8 @@ def test_bad_arguments(arm):
 
 
 @pytest.mark.parametrize("target", ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"))
-def test_calls_nothing(arm, target):
-    """The only undefined symbols are those of memory, which compilers may call."""
+def test_calls_no_mathematics(arm, target):
+    """Code for no processor calls functions of the mathematical library."""
     for name in ("rnea", "minverse"):
         content = specialize.specialized(arm, name, "robot", target).content
         symbols = llvm.ObjectFileRef.from_data(content)

@@ -32,8 +32,8 @@ def load_arm():
 def loaded(entry, folder):
     path = folder / entry.symbol
     path.with_suffix(".o").write_bytes(entry.content)
-    subprocess.run(["cc", "-shared", "-nostdlib", "-Wl,--no-undefined", "-o", f"{path}.so",
-                    f"{path}.o"], check=True)
+    subprocess.run(["cc", "-shared", "-Wl,--no-undefined", "-o", f"{path}.so", f"{path}.o"],
+                   check=True)
     return ctypes.CDLL(f"{path}.so")
 
 
