@@ -89,7 +89,8 @@ def export_robot_library(folder: str | os.PathLike[str], model: Model, name: str
     text = _header(model, prefix, list(zip(wanted, made[levels[0]])), settable, inputs)
     (include / f"{prefix}.h").write_text(text, encoding="utf-8")
     link(Path(folder), prefix, levels,
-         lambda level: {one.symbol: one.content for one in (*made[level], *entries[level])},
+         lambda level: ({one.symbol: one.content for one in made[level]}
+                        | {entry.symbol: entry.content for entry in entries[level]}),
          {"constants.c": _constants(model, prefix)} if settable else {},
          hidden_from_c=[symbol for entry in entries[levels[0]]
                         for symbol in (entry.symbol, entry.digest_symbol)])
