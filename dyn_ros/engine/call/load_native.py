@@ -43,10 +43,11 @@ def load_native(path: str | os.PathLike[str], model: Model | None = None) -> lis
     if not names:
         raise ValueError(f"{os.fspath(path)}: no functions for Python; write it with `dyn_ros "
                          "export --robot robot.urdf --python`")
-    for name in names if model is not None else ():
-        if not is_for(library, ALGORITHMS[name], model):
-            raise ValueError(f"{os.fspath(path)}: {name} is not for {model!r}, or was written by "
-                             "another version of dyn_ros; export it again for this robot")
+    others = [] if model is None else [
+        name for name in names if not is_for(library, ALGORITHMS[name], model)]
+    if others:
+        raise ValueError(f"{os.fspath(path)}: {others[0]} is not for {model!r}, or was written by "
+                         "another version of dyn_ros; export it again for this robot")
     LIBRARIES.pop(os.path.realpath(path), None)
     LIBRARIES[os.path.realpath(path)] = library
     return names
