@@ -58,7 +58,8 @@ def export_robot_library(folder: str | os.PathLike[str], model: Model, name: str
     inputs : sequence of str
         Optional inputs that the functions take, such as "f_ext".
     python : bool
-        Also include what ``load_native`` loads, for the functions without options.
+        Also include what ``load_native`` loads, for functions without options; derivatives are not
+        faster than those for all robots.
     progress : callable, optional
         Called as ``progress(done, total, name)`` before a function is compiled.
 
@@ -82,7 +83,7 @@ def export_robot_library(folder: str | os.PathLike[str], model: Model, name: str
             if progress:
                 progress(len(made[level]), len(wanted), one.function.name)
             made[level].append(_specialized(model, one, prefix, level, settable, inputs))
-            if python and not one.function.algorithm.options:
+            if python and _pays_in_python(one.function):
                 entries[level].append(specialized_entry(model, one.function.name, level))
     include = Path(folder) / "include"
     include.mkdir(parents=True, exist_ok=True)
@@ -94,6 +95,10 @@ def export_robot_library(folder: str | os.PathLike[str], model: Model, name: str
          {"constants.c": _constants(model, prefix)} if settable else {},
          hidden_from_c=[symbol for entry in entries[levels[0]]
                         for symbol in (entry.symbol, entry.digest_symbol)])
+
+
+def _pays_in_python(function: Function) -> bool:
+    return not function.algorithm.options and "derivatives" not in function.name
 
 
 def _parsed(text: str) -> _Wanted:
