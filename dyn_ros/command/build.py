@@ -92,7 +92,7 @@ def main() -> None:
     folder = options.out / "engine" / "kernel"
     folder.mkdir(parents=True, exist_ok=True)
     extension.build(folder / f"_native{extension.SUFFIX}")
-    if options.what == "none":
+    if options.what == "none" or sys.platform != "linux":   # libraries are ELF files
         return
     targets = options.target or (ALL[platform.machine()] if options.what == "all"
                                  else [library.best_target()])

@@ -12,6 +12,7 @@ import functools
 import importlib
 import importlib.util
 import os
+import platform
 import threading
 import warnings
 from collections.abc import Callable, Sequence
@@ -95,6 +96,10 @@ class Entry:
 
     def _object(self, target: str, before_compiling: Callable[[], object] | None
                 ) -> tuple[bytes, bool]:
+        if not target:
+            raise RuntimeError("dyn_ros generates machine code for x86-64-v2 and aarch64, which "
+                               f"this processor ({platform.machine()}) is not; "
+                               "NUMBA_DISABLE_JIT=1 runs kernels in Python, slowly")
         name = self.file_name(target)
         content = cache.read(name) if name else None
         if content is not None:

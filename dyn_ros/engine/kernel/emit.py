@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 
+from .library import best_target
+
 
 class Target(NamedTuple):
     """A processor that machine code is generated for."""
@@ -21,7 +23,7 @@ TARGETS = {
     "x86-64-v2": Target(_X86, "x86-64-v2", ""),
     "x86-64-v3": Target(_X86, "x86-64-v3", ""),
     "x86-64-v4": Target(_X86, "x86-64-v4", "-prefer-256-bit"),
-    "aarch64": Target("aarch64-unknown-linux-gnu", "generic", ""),
+    "aarch64": Target("aarch64-unknown-linux-gnu", "generic", "+reserve-x18"),   # macOS uses x18
 }
 WITHOUT_FMA = ("x86-64-v2",)
 
@@ -41,9 +43,12 @@ def module_for(text: str, target: str) -> Any:
     text = re.sub(r"target triple = .*", f'target triple = "{TARGETS[target].triple}"', text)
     text = re.sub(r"target datalayout = .*",
                   f'target datalayout = "{machine(target).target_data}"', text)
-    if target in WITHOUT_FMA:
-        text = _with_own_fma(text)
-    return llvm.parse_assembly(text)
+    if target not in WITHOUT_FMA:
+        return llvm.parse_assembly(text)
+    module, inliner = llvm.parse_assembly(_with_own_fma(text)), llvm.ModulePassManager()
+    inliner.add_always_inliner_pass()
+    inliner.run(module, llvm.PassBuilder(machine(target), llvm.PipelineTuningOptions()))
+    return module
 
 
 def machine_code(text: str, target: str) -> bytes:
@@ -61,7 +66,9 @@ def outside(text: str) -> list[str]:
 def _with_own_fma(text: str) -> str:
     """Replace a b + c with a single rounding, which would be a call of the C library.
 
-    The product is the sum of two floats (Dekker, 1971), as is its sum with c (Knuth, 1969).
+    The product is the sum of two floats (Dekker, 1971), as is its sum with c (Knuth, 1969). Exact
+    to half a unit in the last place and a 2^50th of it, unless a or b exceeds 1e299, which results
+    in NaN, or their product is below 1e-290.
     """
     kinds = {suffix: kind for kind, suffix in re.findall(
         r"declare (double|<\d+ x double>) @llvm\.fma\.(\w+)\(", text)}
@@ -116,7 +123,8 @@ class Loaded:
     def __init__(self, content: bytes, symbol: str) -> None:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        target = llvm.Target.from_default_triple().create_target_machine()
+        triple = TARGETS[best_target()].triple      # its objects are ELF on macOS too
+        target = llvm.Target.from_triple(triple).create_target_machine()
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(content))
         self._engine.finalize_object()

@@ -15,7 +15,7 @@ import numpy as np
 
 from .declare import kernel
 
-LANES = 8
+LANES = 8           # not fewer: kernels also compute eight rows or columns at once, and pad for it
 
 
 def integers_at(address):
