@@ -91,7 +91,7 @@ def test_executables_are_installed():
 
 @pytest.mark.parametrize("name", EXECUTABLES)
 def test_ctrl_c_while_python_imports_ends_it_quietly(name, tmp_path):
-    (tmp_path / "numba.py").write_text("raise KeyboardInterrupt")
+    (tmp_path / "numpy.py").write_text("raise KeyboardInterrupt")
     path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
     result = subprocess.run([sys.executable, find_ros() / "lib" / "dyn_ros" / name],
                             capture_output=True, text=True, timeout=120,

@@ -20,7 +20,7 @@ def run(*arguments, **more):
                           timeout=120, **more)
 
 
-@pytest.mark.parametrize("module", ["pkgutil", "numba", "rich"])
+@pytest.mark.parametrize("module", ["pkgutil", "numpy", "rich"])
 @pytest.mark.parametrize("arguments", [["dyn_ros"], ["-m", "dyn_ros"]])
 def test_while_python_imports(arguments, module, tmp_path):
     (tmp_path / "modules").mkdir()

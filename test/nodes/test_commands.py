@@ -436,9 +436,10 @@ def test_it_does(graph, recordings, tmp_path, monkeypatch, command):
 
 
 def test_every_fence_has_a_language_that_is_tested():
-    """Python runs in test_docs.py; text is compared if it is the output of a program."""
+    """Python runs in test_docs.py, C and C++ in test/export; output of programs is compared."""
     for page in PAGES:
         for language, code in FENCE.findall(page.read_text()):
-            assert language in ("python", "bash", "text", "ini", "json"), page
+            assert language in (
+                "python", "bash", "text", "ini", "json", "c", "cpp", "cmake"), page
             if language == "json":
                 json.loads(code)

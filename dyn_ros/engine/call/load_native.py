@@ -37,6 +37,11 @@ def load_native(path: str | os.PathLike[str], model: Model | None = None) -> lis
     ValueError
         It has no functions for Python, or a function in it is for another robot than ``model``, or
         for another version of dyn_ros.
+
+    Examples
+    --------
+    >>> dyn_ros.load_native("libarm.so", model)               # doctest: +SKIP
+    ['aba', 'crba', 'generalized_gravity', 'nonlinear_effects', 'rnea']
     """
     library = native().open_library(os.fspath(path))
     names = [name for name in ALGORITHMS if library.address(f"dyn_ros_{name}_robot")]

@@ -123,8 +123,8 @@ class Entry:
         return text
 
     def _module(self, name: str) -> Any:
-        """The module that compiles or that emits and loads machine code."""
-        if importlib.util.find_spec("numba") is None:
+        """The module that compiles (lower), or that emits and loads machine code (emit)."""
+        if importlib.util.find_spec("numba" if name == "lower" else "llvmlite") is None:
             raise ModuleNotFoundError(
                 f"dyn_ros has no machine code of {self.name}: its library was built from other "
                 "sources or without it; install the compiler with `pip install 'dyn_ros[compiler]'`"
