@@ -256,6 +256,8 @@ ARM = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
     (", optional=(WEIGHT,)", "[1. 1. 1. 1. 1. 1. 1.] [1. 1. 1. 1. 1. 1. 1.]"),
     ("", "W: expected shape (7,), or (B, 7) for a batch")])
 def test_an_input_that_is_declared_in_another_file_is_read(tmp_path, optional, expected):
+    if JIT:
+        pytest.importorskip("numba", reason="a kernel of a user's own is compiled")
     own = textwrap.dedent(OWN).format(name="call", optional=optional)
     (tmp_path / "own.py").write_text(own)
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(CALL), str(ARM)], cwd=tmp_path,
@@ -298,6 +300,8 @@ TOTAL = """
 
 
 def test_more_constraints_than_there_is_room_for_are_rejected(tmp_path):
+    if JIT:
+        pytest.importorskip("numba", reason="a kernel of a user's own is compiled")
     (tmp_path / "total.py").write_text(textwrap.dedent(TOTAL))     # its code is found as a file
     done = subprocess.run([sys.executable, "total.py", str(ARM)], cwd=tmp_path,
                           capture_output=True, text=True, timeout=300)
