@@ -45,9 +45,11 @@ def module_for(text: str, target: str) -> Any:
                   f'target datalayout = "{machine(target).target_data}"', text)
     if target not in WITHOUT_FMA:
         return llvm.parse_assembly(text)
-    module, inliner = llvm.parse_assembly(_with_own_fma(text)), llvm.ModulePassManager()
-    inliner.add_always_inliner_pass()
-    inliner.run(module, llvm.PassBuilder(machine(target), llvm.PipelineTuningOptions()))
+    module = llvm.parse_assembly(_with_own_fma(text))
+    if hasattr(llvm, "PassBuilder"):                # otherwise it is called, as with LLVM 14
+        inliner = llvm.ModulePassManager()
+        inliner.add_always_inliner_pass()
+        inliner.run(module, llvm.PassBuilder(machine(target), llvm.PipelineTuningOptions()))
     return module
 
 

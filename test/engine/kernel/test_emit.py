@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 pytest.importorskip("numba", reason="generates machine code")
+import llvmlite.binding as llvm
+
 from dyn_ros.engine.kernel import compiler, emit, lanes, library
 
 LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
@@ -23,15 +25,15 @@ FMA = """
 target triple = ""
 target datalayout = ""
 declare KIND @llvm.fma.SUFFIX(KIND, KIND, KIND)
-define i64 @call(ptr %a, ptr %b, ptr %c, ptr %result) {
-  %x = load KIND, ptr %a, align 8
-  %y = load KIND, ptr %b, align 8
-  %z = load KIND, ptr %c, align 8
+define i64 @call(POINTER %a, POINTER %b, POINTER %c, POINTER %result) {
+  %x = load KIND, POINTER %a, align 8
+  %y = load KIND, POINTER %b, align 8
+  %z = load KIND, POINTER %c, align 8
   %r = call KIND @llvm.fma.SUFFIX(KIND %x, KIND %y, KIND %z)
-  store KIND %r, ptr %result, align 8
+  store KIND %r, POINTER %result, align 8
   ret i64 0
 }
-"""
+""".replace("POINTER", "ptr" if llvm.llvm_version_info[0] > 14 else "KIND*")
 
 
 def sines(ints, table, floats, work):
