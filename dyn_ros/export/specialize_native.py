@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Entries for one robot, which calls from Python use instead of those of any robot.
+"""Entries for one robot, which calls from Python use instead of the general entries.
 
 They have the arguments of kernels: the integers of the model, the table of the call, the floats of
 the model, and the work space. The structure of the robot is part of the code; gravity, inertias and
@@ -26,7 +26,7 @@ from .specialize_trace import NotTraceable
 
 
 class SpecializedEntry(NamedTuple):
-    """The object of an entry, its symbol, and that of the digest of its robot, 8 bytes."""
+    """The object of an entry, its symbol, and the symbol of its robot's digest, 8 bytes."""
 
     content: bytes
     symbol: str

@@ -24,7 +24,7 @@ from .workspace import Workspace
 
 REJECTED = -1
 ALWAYS = (compute_sines,)
-"""Kernels that every call for one state runs in addition to that of the algorithm."""
+"""Kernels that every call for one state runs in addition to the kernel of the algorithm."""
 
 
 # --- the entries of an algorithm
@@ -157,7 +157,7 @@ SCATTER = Entry("call-scatter", _scatter, "qqqqqq")
 # --- how the extension finds what it reads
 
 def addresses(model: Model, workspace: Workspace) -> tuple[int, int, int, int]:
-    """Those of the arguments of a kernel."""
+    """Addresses of the arguments of a kernel."""
     ints, table, floats, work = map(extension.native().address, (
         model._ints, workspace.table, model._floats, workspace.work))
     return ints, table, floats, work
@@ -199,7 +199,7 @@ def prepared(algorithm: Any, data: Any, workspace: Workspace, code: int, results
 
 
 def _shape(model: Model, known: Field) -> tuple[int, int]:
-    """Rows and columns of an input; no columns for a vector, and for those of an open one."""
+    """Rows and columns of an input; no columns for a vector or an open input."""
     if known.is_open:
         return heads(known), 0
     rows, columns = (*axis_lengths(model, known.shape), 0)[:2]

@@ -101,7 +101,7 @@ def _private_root() -> Path:
 
 
 def versions() -> tuple[str, ...]:
-    """Those of the compiler and of Python, on whose bytecode digests depend."""
+    """Versions of the compiler and of Python, on whose bytecode digests depend."""
     import importlib.metadata  # which takes a tenth of the import of dyn_ros
     found = []
     for name in ("numba", "llvmlite"):

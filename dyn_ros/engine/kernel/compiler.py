@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import cache, library, reach
-from .declare import FLAGS, IMPLEMENTATIONS
+from .declare import FLAGS, IMPLEMENTATION
 from .declare import JIT as JIT
 from .declare import kernel as kernel
 from .declare import sequence as sequence
@@ -42,7 +42,7 @@ class Entry:
 
     Its arguments are integers ("q" in ``signature``), floats ("d"), and addresses of arrays or
     bytes ("p"), and it returns an integer. Calls do not check what is at an address. The code of a
-    kernel takes four addresses; that of other entries, the address of their arguments, of 8 bytes
+    kernel takes four addresses; other code takes the address of its arguments, of 8 bytes
     each. ``name`` is unique.
     """
 
@@ -155,7 +155,7 @@ class Entry:
 
 
 def _interpreted(function: Callable, signature: str) -> Callable:
-    """A function that calls that of an entry, with the addresses of arrays and bytes."""
+    """A function that calls an entry in Python, with the addresses of arrays and bytes."""
     def address(value):
         if isinstance(value, bytes):
             return ctypes.cast(ctypes.c_char_p(value), ctypes.c_void_p).value
@@ -170,5 +170,5 @@ def _interpreted(function: Callable, signature: str) -> Callable:
 @functools.cache
 def _implementations() -> str:
     """Description of the code that compiles, without its comments and docstrings."""
-    names = (f"{__package__}.lower", f"{__package__}.emit", *IMPLEMENTATIONS)
+    names = (f"{__package__}.lower", f"{__package__}.emit", IMPLEMENTATION)
     return repr([reach.described_module(name) for name in names])

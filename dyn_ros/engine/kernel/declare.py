@@ -16,8 +16,8 @@ KERNELS: set[FunctionType] = set()
 """Functions that are inlined into the code that calls them."""
 SUBROUTINES: set[FunctionType] = set()
 """Functions that are called."""
-IMPLEMENTATIONS = tuple(f"{__package__}.{name}" for name in ("lanes_llvm", "raw_llvm"))
-"""The modules that implement functions of others in compiled code, which require Numba."""
+IMPLEMENTATION = f"{__package__}.lanes_llvm"
+"""The module that implements functions of others in compiled code, which requires Numba."""
 
 Function = TypeVar("Function", bound=Callable)
 

@@ -42,7 +42,7 @@ def _digest(numpy: int = _NUMPY) -> str:
 
 
 def c_compiler() -> list[str]:
-    """The command of a C compiler: CC, that of Python, or cc."""
+    """The command of a C compiler: CC, the one that built Python, or cc."""
     for command in (os.environ.get("CC"), sysconfig.get_config_var("CC"), "cc"):
         words = shlex.split(command or "")
         if words and shutil.which(words[0]):

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The operations of ``lanes.py`` in compiled code."""
+"""The operations of ``lanes.py`` and ``raw.py`` in compiled code."""
 import operator
 
 from llvmlite import ir
@@ -10,6 +10,7 @@ from numba.extending import intrinsic as numba_intrinsic
 from numba.extending import models, register_model
 
 from . import lanes as la
+from . import raw
 from .declare import FLAGS
 from .lanes import LANES
 from .lower import intrinsic, overload
@@ -375,3 +376,25 @@ def _unary(function, name):
 _unary(la.rint, "rint")
 _unary(la.sqrt, "sqrt")
 _unary(la.fabs, "fabs")
+
+
+pointer_to(raw.bytes_at, types.uint8)
+
+
+def _integer_loader(function, number):
+    @intrinsic(function)
+    def _(typing, a, i):
+        def codegen(context, builder, sig, args):
+            place = builder.gep(args[0], [args[1]])
+            kind = context.get_value_type(number)
+            value = builder.load(builder.bitcast(place, kind.as_pointer()))
+            value.align = 1
+            wide = context.get_value_type(types.int64)
+            return value if kind == wide else builder.zext(value, wide)
+        return types.int64(a, types.intp), codegen
+
+
+_integer_loader(raw.load8, types.uint8)
+_integer_loader(raw.load16, types.uint16)
+_integer_loader(raw.load32, types.uint32)
+_integer_loader(raw.load64, types.int64)

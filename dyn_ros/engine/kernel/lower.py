@@ -34,7 +34,7 @@ from numba.extending import intrinsic as numba_intrinsic
 from numba.extending import overload as numba_overload
 from numba.extending import typeof_impl
 
-from .declare import FLAGS, IMPLEMENTATIONS, KERNELS, SUBROUTINES
+from .declare import FLAGS, IMPLEMENTATION, KERNELS, SUBROUTINES
 
 _OPTIONS: dict[str, Any] = {"fastmath": set(FLAGS), "error_model": "numpy", "boundscheck": False,
                             "nopython": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
@@ -79,7 +79,7 @@ class _Library(JITCodeLibrary):
         self._finalized = True
 
     def optimized(self):
-        """Its code and that of its callees; subroutines are only declared."""
+        """Its code with its callees; subroutines are only declared."""
         if self._optimized is None:
             self._link_callees()
             self._optimize_final_module()
@@ -251,7 +251,7 @@ def overload(function: Callable) -> Callable:
 def _fast_compilation(vectorize_loops: bool) -> Iterator[None]:
     """Resolve each call with the same types only once, and suspend garbage collection.
 
-    Vectorization of loops pays only for loops over many samples: those of kernels have few steps,
+    Vectorization of loops pays only for loops over many samples: loops of kernels have few steps,
     and operations on lanes are vectors already.
     """
     context, signatures = cpu_target.typing_context, {}
@@ -288,8 +288,7 @@ def lowered(function: FunctionType, signature: str, symbol: str, is_kernel: bool
     The module defines the function ``symbol`` with the calling convention of C. It has the
     arguments of a kernel, four addresses, or the address of its arguments, of 8 bytes each.
     """
-    for name in IMPLEMENTATIONS:
-        importlib.import_module(name)
+    importlib.import_module(IMPLEMENTATION)
     numbers = [_TYPES[letter] for letter in signature]
     with _fast_compilation(vectorize_loops=not is_kernel):
         helper = _Helper(function, inline=True)
