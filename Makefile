@@ -94,7 +94,7 @@ test:
 	$(VENV)/bin/pytest -n 2 $(ARGS)
 
 # Without ROS. The oldest Numba is for Python up to 3.11.
-ENGINE_TESTS = test/check test/engine/kernel test/engine/model test/engine/spatial \
+ENGINE_TESTS = test/check test/engine/kernel test/engine/machine_code test/engine/model test/engine/spatial \
   test/engine/call/test_data.py test/engine/algorithms/dynamics/test_dynamics.py
 oldest:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info >= (3, 12))' || {

@@ -25,7 +25,7 @@ import numba
 import numpy as np
 
 import dyn_ros
-from dyn_ros.engine.call import native
+from dyn_ros.engine.call import entries
 from dyn_ros.engine.call.algorithm import ALGORITHMS
 from dyn_ros.engine.kernel.fields import Q
 
@@ -97,7 +97,7 @@ def by_address(model: dyn_ros.Model, name: str, q: np.ndarray) -> dict[str, floa
     program = ALGORITHMS[name].program(model)
     [ready] = [call for call in data._ready.values() if call.program is program]
     compiled = KERNEL(program.one.address)
-    addresses = native.addresses(model, ready.workspace)
+    addresses = entries.addresses(model, ready.workspace)
     start = ready.workspace.offset(Q)
     target = ready.workspace.work[start:start + model.nq]
     result = ready.results

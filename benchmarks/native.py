@@ -27,10 +27,10 @@ sys.path.insert(0, str(HERE.parent / "test"))
 
 import dyn_ros  # noqa: E402
 import peer  # noqa: E402
-from dyn_ros.engine.kernel import library as machine_code  # noqa: E402
+from dyn_ros.engine.machine_code import library as machine_code  # noqa: E402
 from dyn_ros.export import library  # noqa: E402
 from dyn_ros.export.model_file import write_model  # noqa: E402
-from dyn_ros.export.specialize import (  # noqa: E402
+from dyn_ros.export.robot_functions import (  # noqa: E402
     NotTraceable,
     parameters,
     parameters_struct,

@@ -23,7 +23,7 @@ from pathlib import Path
 import pytest
 
 import dyn_ros
-from dyn_ros.engine.kernel import library
+from dyn_ros.engine.machine_code import library
 
 ROOT = Path(__file__).resolve().parents[1]
 SETUP = configparser.ConfigParser()
@@ -209,7 +209,7 @@ def test_the_engine_is_a_wheel_without_ros_and_numba(engine):
 def machine_code():
     """The files of machine code in a wheel for the processor of this machine."""
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    return {f"dyn_ros/engine/kernel/_native{suffix}", "dyn_ros/library/library.json",
+    return {f"dyn_ros/engine/machine_code/_native{suffix}", "dyn_ros/library/library.json",
             f"dyn_ros/library/{library.best_target()}/libdyn_ros.so"}
 
 

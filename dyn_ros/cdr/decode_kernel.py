@@ -7,9 +7,10 @@ between strings are undefined. The function returns for a list that is new; its 
 calls again. Every offset is checked: the bytes may contain anything.
 """
 
-from ..engine.kernel.compiler import Entry, kernel
 from ..engine.kernel.lanes import integers_at
 from ..engine.kernel.raw import bytes_at, load8, load32, load64
+from ..engine.machine_code.compiler import Entry
+from ..engine.machine_code.declare import kernel
 
 MAX_LISTS = 1000        # bounds memory and time if a publisher never repeats its list of names
 KIND_COUNT = 4          # joint states and odometry of CDR, then of ROS 1; see decode_message

@@ -22,9 +22,9 @@ from pathlib import Path
 import dyn_ros.logs.kernels  # noqa: F401 - declares entries
 
 from ..engine.call.algorithm import ALGORITHMS
-from ..engine.kernel import extension, library
-from ..engine.kernel.compiler import ENTRIES, Entry
-from ..engine.kernel.workers import compile_in_processes
+from ..engine.machine_code import extension, library
+from ..engine.machine_code.compiler import ENTRIES, Entry
+from ..engine.machine_code.workers import compile_in_processes
 
 ALL = {"x86_64": ("x86-64-v2", "x86-64-v3", "x86-64-v4"), "aarch64": ("aarch64",)}
 BATCHES_OF_NODES = ("joint_torque_regressor-lanes", "rnea-lanes")
@@ -89,7 +89,7 @@ def main() -> None:
                              "or no library")
     parser.add_argument("--target", nargs="+", choices=TARGETS, help="other processors")
     options = parser.parse_args()
-    folder = options.out / "engine" / "kernel"
+    folder = options.out / "engine" / "machine_code"
     folder.mkdir(parents=True, exist_ok=True)
     extension.build(folder / f"_native{extension.SUFFIX}")
     if options.what == "none" or sys.platform != "linux":   # libraries are ELF files

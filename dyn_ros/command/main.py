@@ -13,7 +13,7 @@ from pathlib import Path
 from .. import __version__
 from ..check import Examination, examine_urdf
 from ..engine import algorithms
-from ..engine.kernel.cache import cache_folder
+from ..engine.machine_code.cache import cache_folder
 from ..engine.model import Model
 from ..engine.model.model import RootJoint
 from ..engine.model.urdf import read_urdf

@@ -12,10 +12,10 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from ..engine.kernel.compiler import Entry
-from ..engine.kernel.emit import TARGETS
-from ..engine.kernel.library import best_target
-from ..engine.kernel.workers import compile_in_processes
+from ..engine.machine_code.compiler import Entry
+from ..engine.machine_code.emit import TARGETS
+from ..engine.machine_code.library import best_target
+from ..engine.machine_code.workers import compile_in_processes
 from . import cpp_header, header, packages, sources
 from .functions import functions
 

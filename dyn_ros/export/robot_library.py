@@ -14,9 +14,9 @@ from ..engine.model.model import Model
 from .functions import Function, functions, parameter_name
 from .header import declaration, documentation
 from .library import checked_targets, link
-from .specialize import PARAMETERS, Specialized, parameters, parameters_struct, specialized
-from .specialize_native import SpecializedEntry, specialized_entry
-from .specialize_trace import NotTraceable
+from .robot_entries import SpecializedEntry, specialized_entry
+from .robot_functions import PARAMETERS, Specialized, parameters, parameters_struct, specialized
+from .specialize.trace import NotTraceable
 
 USUAL = ("aba", "crba", "generalized_gravity", "nonlinear_effects", "rnea")
 _TEMPLATE = Path(__file__).parent / "templates" / "robot.h"

@@ -11,10 +11,10 @@ from ..engine.algorithms.contacts.packed import ROWS
 from ..engine.algorithms.dynamics.cholesky import OPERATION, UT_SOLVE
 from ..engine.kernel import fields as fd
 from ..engine.kernel import layout as ly
-from ..engine.kernel.compiler import Entry
 from ..engine.kernel.fields import FRAME, REFERENCE_FRAME, TERMS, Axis, Field, Option
 from ..engine.kernel.lanes import LANES
 from ..engine.kernel.lie import UNIT_TOLERANCE
+from ..engine.machine_code.compiler import Entry
 from . import model_file
 from .functions import Function, parameter_name, table_name
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..engine.kernel.workers import cores
+from ..engine.machine_code.workers import cores
 from ..engine.model.model import RootJoint
 from ..states.joint_states import STALENESS
 from . import kernels

@@ -5,9 +5,10 @@
 It restarts after a gap longer than ``max_gap``, or than five usual periods and 10 ms, and where
 stamps go back.
 """
-from ..engine.kernel.compiler import Entry, kernel
 from ..engine.kernel.lanes import integers_at
 from ..engine.kernel.raw import bytes_at
+from ..engine.machine_code.compiler import Entry
+from ..engine.machine_code.declare import kernel
 
 LOST = 5.0              # usual periods without a state after which the motion between is unknown
 SHORTEST_GAP = 0.01     # s, however short the period is

@@ -4,8 +4,9 @@
 import math
 
 from ..cdr.decode_kernel import decode_message
-from ..engine.kernel.compiler import Entry, kernel, subroutine
 from ..engine.kernel.raw import bytes_at, load32
+from ..engine.machine_code.compiler import Entry
+from ..engine.machine_code.declare import kernel, subroutine
 from . import joint_states as rules
 from . import memory as mem
 from .joint_states import NEVER

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.kernel.compiler import kernel
 from ..engine.kernel.lanes import floats_at, integers_at
 from ..engine.kernel.raw import bytes_at
+from ..engine.machine_code.declare import kernel
 
 Memory = namedtuple("Memory", (
     # the block, and the states that it completes

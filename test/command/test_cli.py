@@ -20,7 +20,7 @@ import dyn_ros
 from dyn_ros import Identification
 from dyn_ros.command import main as cli
 from dyn_ros.command.identify import _write
-from dyn_ros.engine.kernel.cache import cache_folder
+from dyn_ros.engine.machine_code.cache import cache_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 BROKEN = "<robot name='broken'><link name='a'/><link name='b'/></robot>"

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import dyn_ros
-from dyn_ros.engine.call import robot_code
+from dyn_ros.engine.call import robot_library
 from dyn_ros.engine.call.algorithm import ALGORITHMS
-from dyn_ros.engine.kernel.compiler import JIT
+from dyn_ros.engine.machine_code.declare import JIT
 
 pytest.importorskip("llvmlite", reason="nothing can be compiled")
 if not shutil.which("cc") or not JIT:
@@ -30,8 +30,8 @@ def path(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def only_here(monkeypatch):
-    monkeypatch.setattr(robot_code, "LIBRARIES", {})
-    monkeypatch.setattr("dyn_ros.engine.call.load_native.LIBRARIES", robot_code.LIBRARIES)
+    monkeypatch.setattr(robot_library, "LIBRARIES", {})
+    monkeypatch.setattr("dyn_ros.engine.call.load_native.LIBRARIES", robot_library.LIBRARIES)
 
 
 def results(model):
@@ -47,8 +47,8 @@ def test_its_functions_are_used_and_agree(path):
     model.set_payload("box", "tool", 1.5, [0.0, 0.1, 0.2], 0.01 * np.eye(3))
     expected = results(model)
     assert sorted(dyn_ros.load_native(path, model)) == sorted(NAMES)
-    assert all(robot_code.address(ALGORITHMS[name], model) for name in NAMES)
-    assert not robot_code.address(ALGORITHMS["minverse"], model)
+    assert all(robot_library.address(ALGORITHMS[name], model) for name in NAMES)
+    assert not robot_library.address(ALGORITHMS["minverse"], model)
     for x, y in zip(results(model), expected, strict=True):
         assert np.allclose(x, y, rtol=1e-12, atol=1e-12)
     assert any(not np.array_equal(x, y) for x, y in zip(results(model), expected, strict=True))
@@ -59,7 +59,7 @@ def test_another_robot_is_refused_and_keeps_its_functions(path):
     with pytest.raises(ValueError, match=r"is not for Model.*export it again"):
         dyn_ros.load_native(path, other)
     dyn_ros.load_native(path)
-    assert not robot_code.address(ALGORITHMS["rnea"], other)
+    assert not robot_library.address(ALGORITHMS["rnea"], other)
 
 
 def test_what_is_no_such_library_is_refused(tmp_path):

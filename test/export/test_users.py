@@ -12,7 +12,7 @@ from export.tools import done, require_tools, robot
 
 import dyn_ros
 from dyn_ros.command.main import main
-from dyn_ros.engine.kernel.library import best_target
+from dyn_ros.engine.machine_code.library import best_target
 from dyn_ros.export.functions import functions
 from dyn_ros.export.library import export_library
 from dyn_ros.export.model_file import write_model

@@ -17,10 +17,10 @@ from ..call.algorithm import Algorithm
 from ..call.data import Data
 from ..kernel import algebra as al
 from ..kernel import layout as ly
-from ..kernel.compiler import kernel, subroutine
 from ..kernel.fields import OMI, TERMS, A, Q, V, field
 from ..kernel.lanes import load, store
 from ..kernel.types import Array, ArrayLike, Scalar
+from ..machine_code.declare import kernel, subroutine
 from ..model.model import Model
 from .centroidal import centroidal
 from .centroidal.com import COM, JCOM, MASS, SUBTREE_COM, SUBTREE_MASS, VCOM, divided_by_mass

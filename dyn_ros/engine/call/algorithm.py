@@ -12,13 +12,14 @@ import logging
 
 import numpy as np
 
-from ..kernel import library
-from ..kernel.compiler import JIT, Entry
 from ..kernel.fields import FIELDS, OPTIONS, Field, Option, Q, fields_among
 from ..kernel.layout import fail
-from ..kernel.reach import references, walk
+from ..machine_code import library
+from ..machine_code.compiler import Entry
+from ..machine_code.declare import JIT
+from ..machine_code.reach import references, walk
 from ..model.inputs import as_array, require_equal, require_valid
-from . import native, singular
+from . import entries, singular
 from .caller import Caller
 from .data import Data
 
@@ -49,8 +50,8 @@ class Program:
         self.name, self.kernel = name, kernel
         self.fields, self.options, self.can_fail = (
             _described(library.program(name) if JIT else None) or referred(kernel, inputs))
-        self.one = Entry(f"{name}-one", native.for_one(kernel))
-        self.lanes = Entry(f"{name}-lanes", native.for_lanes(kernel))
+        self.one = Entry(f"{name}-one", entries.for_one(kernel))
+        self.lanes = Entry(f"{name}-lanes", entries.for_lanes(kernel))
 
     def description(self):
         """What a library says of it, so that its kernel need not be analyzed."""
@@ -67,7 +68,7 @@ def _described(description):
 
 def referred(kernel, inputs):
     """The fields and options that a kernel refers to, and whether it may fail."""
-    reached = dict(walk(_references, kernel, *native.ALWAYS))
+    reached = dict(walk(_references, kernel, *entries.ALWAYS))
     fields = set(inputs).union(*(fields for fields, _ in reached.values()))
     options = set().union(*(options for _, options in reached.values()))
     return fields, options, fail in reached
@@ -146,7 +147,7 @@ class Algorithm:
         programs = self.programs if coupled else [self._programs[False]]
         calls = [entry for program in programs
                  for entry in ((program.one, program.lanes) if batch else (program.one,))]
-        return [*calls, *((native.GATHER, native.SCATTER) if batch else ()), *self._others]
+        return [*calls, *((entries.GATHER, entries.SCATTER) if batch else ()), *self._others]
 
     def caller(self, results=None, make=None):
         """The function that the public function calls: ``(model, data, threads, *inputs)``.

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernel import extension, layout
-from ..kernel.compiler import JIT
+from ..kernel import layout
 from ..kernel.fields import EMPTY, Axis, Field, axis_lengths, public_view
 from ..kernel.lanes import LANES
 from ..kernel.types import Array
+from ..machine_code import extension
+from ..machine_code.declare import JIT
 from ..model.model import Model
-from . import native
+from . import entries
 from .data import Data
 from .workspace import Workspace
 
@@ -33,24 +34,24 @@ class BatchSpace:
         self._tiles: dict[tuple[Field, int], tuple[NDArray[np.int64], int]] = {}
         self.totals: dict[Field, Array] = {}
         table: Any = self._workspace.table
-        self._options, self._table = native.packing(algorithm.options), memoryview(table)
+        self._options, self._table = entries.packing(algorithm.options), memoryview(table)
         self._varying = [(n, f) for n, f in enumerate(algorithm.inputs)
                          if f in algorithm.optional or f.is_open]
         self._open_results = [(n, f) for n, f in enumerate(algorithm.results) if f.is_open]
         for f in algorithm.inputs:
             self._table[layout.HAS_INPUT + f] = True
-        offset, quaternions = self._workspace.offset, native.quaternions(model)
-        # What native.GATHER and native.SCATTER read
+        offset, quaternions = self._workspace.offset, entries.quaternions(model)
+        # What entries.GATHER and entries.SCATTER read
         self._inputs = np.array([
             (0, 0, offset(f), *(quaternions if f.shape == ("nq",) else (0, 0)))
             for f in algorithm.inputs], np.int64)
-        self._outputs = np.zeros((len(algorithm.results), native.ARRAY), np.int64)
+        self._outputs = np.zeros((len(algorithm.results), entries.ARRAY), np.int64)
         for n, f in enumerate(algorithm.results):
             if not (f.is_open or f.summed):
-                self._outputs[n, native.TILES] = self._address_of_tiles(
+                self._outputs[n, entries.TILES] = self._address_of_tiles(
                     f, _padded(_row_shape(model, f, 0)))
-        self._arguments = (program.lanes.address, native.GATHER.address, native.SCATTER.address,
-                           *native.addresses(model, self._workspace), LANES, offset(EMPTY),
+        self._arguments = (program.lanes.address, entries.GATHER.address, entries.SCATTER.address,
+                           *entries.addresses(model, self._workspace), LANES, offset(EMPTY),
                            self._inputs, len(self._inputs), self._outputs, len(self._outputs))
         self._past_caches = False
 
@@ -71,9 +72,9 @@ class BatchSpace:
             columns = inputs[n].shape[1]
             table[layout.HAS_INPUT + f] = columns > 0
             if f.is_open and columns:
-                table[layout.NCONSTRAINTS] = columns // native.heads(f)
+                table[layout.NCONSTRAINTS] = columns // entries.heads(f)
         for n, f in self._open_results:
-            self._outputs[n, native.TILES] = self._address_of_tiles(f, outputs[n].shape[1])
+            self._outputs[n, entries.TILES] = self._address_of_tiles(f, outputs[n].shape[1])
 
     def run(self, start: int, stop: int) -> int:
         """Run on a range of rows; return the status."""
@@ -91,7 +92,7 @@ class BatchSpace:
             for known in sums:
                 self._sum(known)[...] = 0.0
             outcome = self.run(first, last)
-            if outcome == native.REJECTED:
+            if outcome == entries.REJECTED:
                 return outcome
             status = status or outcome
             for known in sums:

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..kernel import extension
-from ..kernel.compiler import JIT
 from ..kernel.fields import Field, public_view
 from ..kernel.joints import compute_sines
 from ..kernel.lanes import LANES
 from ..kernel.layout import HAS_INPUT, NCONSTRAINTS, OPTION, STATUS, KernelArgs
 from ..kernel.types import Array
-from . import batch, native, robot_code
+from ..machine_code import extension
+from ..machine_code.declare import JIT
+from . import batch, entries, robot_library
 from .workspace import Workspace
 
 _MOST_READY = 256
@@ -94,7 +94,7 @@ class Caller:
         """Run the machine code, which the next call finds; return the status."""
         algorithm = self._algorithm
         status = ready.prepared.run(data, data.model, selector, tuple(values))
-        if status == native.REJECTED:                # something has changed since they were checked
+        if status == entries.REJECTED:               # something has changed since they were checked
             algorithm.require_valid(data.model, values)
             raise RuntimeError(f"{algorithm.name}: data was released during the call; "
                                "release it afterwards")
@@ -126,11 +126,11 @@ class Caller:
         results, finish = _one_or_all(views), self._finisher(data, views, workspace)
         prepared = None
         if JIT:
-            code = robot_code.address(self._algorithm, data.model)
+            code = robot_library.address(self._algorithm, data.model)
             if not code:
                 program.one.load(self._algorithm.announce)
                 code = program.one.address
-            prepared = native.prepared(self._algorithm, data, workspace, code, results, finish)
+            prepared = entries.prepared(self._algorithm, data, workspace, code, results, finish)
         ready = data._ready[self] = _Ready(program, workspace, published, results, finish, prepared)
         return ready
 
@@ -180,7 +180,7 @@ class Caller:
         """Copy the inputs as the compiled call does with the caller's objects."""
         table = workspace.table
         table[STATUS], table[NCONSTRAINTS] = 0, constraints
-        for entry, shift, mask in native.packing(self._algorithm.options):
+        for entry, shift, mask in entries.packing(self._algorithm.options):
             table[OPTION + entry] = selector >> shift & mask
         for f, value in zip(self._algorithm.inputs, values):
             table[HAS_INPUT + f] = value is not None
@@ -195,8 +195,8 @@ class Caller:
         algorithm, model = self._algorithm, data.model
         program = algorithm.program(model)
         program.lanes.load(algorithm.announce)
-        native.GATHER.load()
-        native.SCATTER.load()
+        entries.GATHER.load()
+        entries.SCATTER.load()
         outputs, arrays = zip(*[batch.new_result(data, f, size, constraints)
                                for f in algorithm.results])
         inputs = tuple(batch.as_rows(value) for value in values)
@@ -215,7 +215,7 @@ class Caller:
         except BaseException:                       # Ctrl-C: a part still running keeps its memory
             data._batch_spaces.pop(algorithm, None)
             raise
-        if native.REJECTED in states:
+        if entries.REJECTED in states:
             algorithm.require_valid(model, values)  # which raises
             raise AssertionError(f"{algorithm.name}: compiled code rejected valid numbers")
         if any(states):

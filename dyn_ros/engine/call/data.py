@@ -9,10 +9,10 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..kernel.compiler import JIT
-from ..kernel.extension import native
 from ..kernel.fields import FIELDS, Field, public_view
 from ..kernel.types import Array
+from ..machine_code.declare import JIT
+from ..machine_code.extension import native
 from ..model.model import Model
 from .worker_threads import WorkerThreads
 from .workspace import BufferPool, new_field

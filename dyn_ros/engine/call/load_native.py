@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import os
 
-from ..kernel.extension import native
+from ..machine_code.extension import native
 from ..model.model import Model
 from .algorithm import ALGORITHMS
-from .robot_code import LIBRARIES, is_for
+from .robot_library import LIBRARIES, is_for
 
 
 def load_native(path: str | os.PathLike[str], model: Model | None = None) -> list[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ..kernel.compiler import JIT, Entry
-from ..kernel.workers import compile_in_processes, processors
+from ..machine_code.compiler import Entry
+from ..machine_code.declare import JIT
+from ..machine_code.workers import compile_in_processes, processors
 from .algorithm import ALGORITHMS
 
 

@@ -1,3 +1,3 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What kernels are written in: numbers, spatial algebra, fields; the compiler and its cache."""
+"""What kernels are written in: numbers, spatial algebra, joints, fields."""

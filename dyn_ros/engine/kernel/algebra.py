@@ -7,7 +7,7 @@ exchanged.
 """
 from collections import namedtuple
 
-from .compiler import kernel
+from ..machine_code.declare import kernel
 from .lanes import constant, fabs, holds_lanes, lift, load, store
 
 Motion = namedtuple("Motion", "linear angular")          # m/s, rad/s; or its time derivative
@@ -248,6 +248,19 @@ def momentum(Y, v):
     """The momentum Y v of a rigid body."""
     return Force(add(scale(Y.mass, v.linear), cross(v.angular, Y.moment)),
                  add(symmetric_times(Y.rotational, v.angular), cross(Y.moment, v.linear)))
+
+
+@kernel
+def body_force(Y, v, a):
+    """Y a + v x* Y v, the force that gives a rigid body with velocity v the acceleration a.
+
+    With the acceleration of the origin, a.linear + v.angular x v.linear, terms cancel.
+    """
+    w, h = v.angular, Y.moment
+    linear, momentum_of_spin = add(a.linear, cross(w, v.linear)), symmetric_times(Y.rotational, w)
+    return Force(add(add(scale(Y.mass, linear), cross(a.angular, h)), cross(w, cross(w, h))),
+                 add(add(symmetric_times(Y.rotational, a.angular), cross(w, momentum_of_spin)),
+                     cross(h, linear)))
 
 
 @kernel

@@ -5,10 +5,10 @@
 S has a few columns: the axis for a revolute or prismatic joint, unit motions for a planar,
 spherical or floating one. Textbook formulas in S apply to all types: S x, S' f, and single columns.
 """
+from ..machine_code.declare import kernel
 from . import algebra as al
 from . import lanes as la
 from . import layout as ly
-from .compiler import kernel
 from .fields import Q, field
 
 SINE = field("_sine", ("rows",))

@@ -13,8 +13,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from .declare import kernel
+from ..machine_code.declare import IMPLEMENTATIONS, kernel
 
+IMPLEMENTATIONS.append(f"{__package__}.lanes_llvm")
 LANES = 8           # not fewer: kernels also compute eight rows or columns at once, and pad for it
 
 

@@ -9,11 +9,11 @@ from numba.core import cgutils
 from numba.extending import intrinsic as numba_intrinsic
 from numba.extending import models, register_model
 
+from ..machine_code.declare import FLAGS
+from ..machine_code.lower import intrinsic, overload
 from . import lanes as la
 from . import raw
-from .declare import FLAGS
 from .lanes import LANES
-from .lower import intrinsic, overload
 
 
 class LanesType(types.Type):

@@ -9,8 +9,8 @@ many states.
 """
 from collections import namedtuple
 
+from ..machine_code.declare import kernel
 from .algebra import SE3, Inertia, Symmetric, constant3, constant9
-from .compiler import kernel
 from .fields import MAX_FIELDS, MAX_OPTIONS
 from .lanes import LANES, constant, holds_lanes, load, store, store_lane
 

@@ -7,8 +7,8 @@ Bullo and Murray, "Proportional derivative (PD) control on the Euclidean group" 
 """
 import math
 
+from ..machine_code.declare import kernel
 from .algebra import Motion, add, cross, dot, motion_add, motion_cross, motion_scale, scale, sub
-from .compiler import kernel
 from .lanes import select_above, sincos, sqrt
 
 _TINY = 1e-300

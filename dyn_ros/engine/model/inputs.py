@@ -5,9 +5,9 @@ import sys
 
 import numpy as np
 
-from ..kernel.compiler import JIT
 from ..kernel.fields import MAX_CONSTRAINTS
 from ..kernel.lie import UNIT_TOLERANCE
+from ..machine_code.declare import JIT
 from ..spatial.value import real_array, require_finite_entries
 
 _FLOAT64 = np.dtype(np.float64)      # compiled code compares identities; unpickled ones differ

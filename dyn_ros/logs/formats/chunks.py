@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...cdr.decode import Raw
 from ...engine.call.algorithm import compiled
-from ...engine.kernel.compiler import Entry
+from ...engine.machine_code.compiler import Entry
 from . import serialized as ser
 from . import spans as sp
 from .compression import Damaged

@@ -7,9 +7,10 @@ anything.
 """
 
 from ...cdr.decode_kernel import add_row
-from ...engine.kernel.compiler import Entry, kernel
 from ...engine.kernel.lanes import integers_at
 from ...engine.kernel.raw import bytes_at, load8, load16, load32, load64
+from ...engine.machine_code.compiler import Entry
+from ...engine.machine_code.declare import kernel
 
 # Rows of an index: code, log time, offset, length
 

@@ -7,9 +7,9 @@ import pytest
 import dyn_ros
 import peer
 from dyn_ros.engine.call import batch
-from dyn_ros.engine.kernel import extension
-from dyn_ros.engine.kernel.compiler import JIT
 from dyn_ros.engine.kernel.lanes import LANES
+from dyn_ros.engine.machine_code import extension
+from dyn_ros.engine.machine_code.declare import JIT
 
 pytestmark = pytest.mark.skipif(not JIT, reason="there are no lanes without a compiler")
 

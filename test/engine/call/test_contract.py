@@ -18,7 +18,6 @@ from dyn_ros.engine.algorithms.regressors.normal_equations import PRODUCTS
 from dyn_ros.engine.call.algorithm import ALGORITHMS, Algorithm
 from dyn_ros.engine.call.workspace import Workspace
 from dyn_ros.engine.kernel import fields
-from dyn_ros.engine.kernel.compiler import JIT, kernel
 from dyn_ros.engine.kernel.fields import (
     EMPTY,
     FIELDS,
@@ -33,6 +32,7 @@ from dyn_ros.engine.kernel.fields import (
     field,
 )
 from dyn_ros.engine.kernel.layout import option
+from dyn_ros.engine.machine_code.declare import JIT, kernel
 
 ROBOTS = (*peer.FILES, *peer.BUILT) if JIT else ("every_joint", "panda")
 SMALL = "every_joint", "panda", "solo12", "ball_joints"
@@ -208,7 +208,7 @@ OWN = """
     from dyn_ros.engine.call.algorithm import Algorithm
     from dyn_ros.engine.kernel.fields import Q, V, field
     from dyn_ros.engine.kernel.layout import has_input, nv, offset
-    from dyn_ros.engine.kernel.compiler import kernel
+    from dyn_ros.engine.machine_code.declare import kernel
     from dyn_ros.engine.kernel.lanes import load, store
 
     WEIGHT = field("_W", ("nv",))
@@ -273,7 +273,7 @@ TOTAL = """
     from dyn_ros.engine.call.algorithm import Algorithm
     from dyn_ros.engine.kernel.fields import BETA, field
     from dyn_ros.engine.kernel.layout import nconstraints, offset
-    from dyn_ros.engine.kernel.compiler import kernel
+    from dyn_ros.engine.machine_code.declare import kernel
     from dyn_ros.engine.kernel.lanes import load, store
 
     SUM = field("total", ())

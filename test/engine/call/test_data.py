@@ -20,7 +20,7 @@ import peer
 from dyn_ros.engine.call import batch, workspace
 from dyn_ros.engine.call import data as data_module
 from dyn_ros.engine.call.data import BUSY
-from dyn_ros.engine.kernel.compiler import JIT
+from dyn_ros.engine.machine_code.declare import JIT
 
 COUNT = 3000                          # states whose matrices M count as a large result
 
@@ -294,7 +294,7 @@ FORKED_WHILE_COMPILING = """
 import os, signal, sys, threading, time
 import numpy as np
 import dyn_ros, peer
-from dyn_ros.engine.kernel import compiler
+from dyn_ros.engine.machine_code import compiler
 pair = peer.new_pair("double_pendulum")
 
 def compile():

@@ -16,8 +16,8 @@ import dyn_ros
 import peer
 from dyn_ros.engine.call.algorithm import ALGORITHMS
 from dyn_ros.engine.call.caller import Caller
-from dyn_ros.engine.kernel import extension
-from dyn_ros.engine.kernel.compiler import JIT
+from dyn_ros.engine.machine_code import extension
+from dyn_ros.engine.machine_code.declare import JIT
 
 pytestmark = pytest.mark.skipif(not JIT, reason="Python makes every call")
 
@@ -379,7 +379,7 @@ def test_prepared_calls_are_checked():
 
 
 def test_python_alone_needs_no_extension():
-    code = ("import numpy as np, dyn_ros\nfrom dyn_ros.engine.kernel import extension\n"
+    code = ("import numpy as np, dyn_ros\nfrom dyn_ros.engine.machine_code import extension\n"
             "xml = '<robot name=\"a\"><link name=\"b\"/></robot>'\n"
             "model = dyn_ros.Model.from_urdf(xml, 'planar')\n"
             "dyn_ros.rnea(model, dyn_ros.Data(model), *np.zeros((3, 3)))\n"

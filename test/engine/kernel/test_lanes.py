@@ -6,7 +6,6 @@ import importlib
 import numpy as np
 import pytest
 
-from dyn_ros.engine.kernel.compiler import JIT
 from dyn_ros.engine.kernel.lanes import (
     LANES,
     all_above,
@@ -25,6 +24,7 @@ from dyn_ros.engine.kernel.lanes import (
     store,
     store_lane,
 )
+from dyn_ros.engine.machine_code.declare import JIT
 
 numba = pytest.importorskip("numba", reason="nothing can be compiled")
 if JIT:

@@ -12,9 +12,9 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel
 from ...kernel.fields import A, Q, V, field
 from ...kernel.types import Array, ArrayLike
+from ...machine_code.declare import kernel
 from ...model.model import Model
 from ..derivatives import rnea_columns as rc
 from ..derivatives import rnea_derivatives as rd

@@ -12,10 +12,10 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel
 from ...kernel.fields import FRAME, REFERENCE_FRAME, A, Q, V, field
 from ...kernel.lanes import all_above, load, store
 from ...kernel.types import Array, ArrayLike, Scalar
+from ...machine_code.declare import kernel
 from ...model.frames import joint_selector
 from ...model.model import Model
 from ..dynamics.crba import (

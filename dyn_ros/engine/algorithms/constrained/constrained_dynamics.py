@@ -7,10 +7,10 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel, sequence
 from ...kernel.fields import ALPHA, BETA, CONSTRAINTS, DESIRED, DIRECTIONS, F_EXT, TAU_IN, Q, V
 from ...kernel.lanes import load, store
 from ...kernel.types import ArrayLike
+from ...machine_code.declare import kernel, sequence
 from ...model.model import Model
 from ..dynamics.aba import LINK_ACCELERATION
 from ..kinematics.root_axes import BODY_VELOCITY

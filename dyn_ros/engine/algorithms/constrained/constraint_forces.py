@@ -12,8 +12,8 @@ The forces of adjacent constraints are propagated together, as a vector.
 from ...kernel import algebra as al
 from ...kernel import lanes as la
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel
 from ...kernel.fields import TAU_IN, field
+from ...machine_code.declare import kernel
 from ..dynamics import aba
 from ..dynamics.cholesky import pivot, solve_inward, solve_outward
 from ..dynamics.crba import COMPOSITE

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from ...kernel import algebra as al
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel
 from ...kernel.fields import CONSTRAINTS
 from ...kernel.lanes import floats_at, integers_at, load
 from ...kernel.types import Array, Scalar
+from ...machine_code.declare import kernel
 from ...model.frames import frame_number
 from ...model.inputs import as_array, finite_array, require_model
 from ..kinematics.root_axes import ROTATION

@@ -4,7 +4,7 @@
 from collections import namedtuple
 
 from ...kernel import lanes as la
-from ...kernel.compiler import kernel
+from ...machine_code.declare import kernel
 
 # Offsets of the first number, from row to row, and from column to column
 Matrix = namedtuple("Matrix", "start step across")

@@ -15,8 +15,8 @@ import math
 from ...kernel import algebra as al
 from ...kernel import lanes as la
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel, subroutine
 from ...kernel.fields import MAX_CONSTRAINTS, field
+from ...machine_code.declare import kernel, subroutine
 
 WIDTH = -(-MAX_CONSTRAINTS // la.LANES) * la.LANES + la.LANES
 RELATIVE, ABSOLUTE, DAMPED = range(3)

@@ -17,10 +17,10 @@ from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import fields
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel, sequence, subroutine
 from ...kernel.fields import F_EXT, TAU_IN, Q, V, field
 from ...kernel.lanes import load, store
 from ...kernel.types import ArrayLike
+from ...machine_code.declare import kernel, sequence, subroutine
 from ...model.model import Model
 from ..dynamics import aba
 from ..dynamics.cholesky import factor, solve_inward

@@ -9,9 +9,9 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import lanes as la
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel, sequence
 from ...kernel.fields import MAX_CONSTRAINTS, Q, field
 from ...kernel.types import Array, ArrayLike
+from ...machine_code.declare import kernel, sequence
 from ...model.model import Model
 from ..constrained import constraint_forces as cf
 from ..constrained.semidefinite import factor_cholesky, invert_semidefinite

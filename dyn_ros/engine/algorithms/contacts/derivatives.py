@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.compiler import sequence, subroutine
 from ...kernel.fields import F_EXT, TAU_IN, A, Q, V, field
 from ...kernel.lanes import load, store
 from ...kernel.layout import nv, offset
 from ...kernel.types import Array, ArrayLike
+from ...machine_code.declare import sequence, subroutine
 from ...model.model import Model
 from ..constrained.products import rows_of
 from ..derivatives import rnea_columns as rc

@@ -14,10 +14,10 @@ import numpy as np
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel, sequence, subroutine
 from ...kernel.fields import F_EXT, TAU_IN, Q, V, field
 from ...kernel.lanes import load, store
 from ...kernel.types import Array, ArrayLike
+from ...machine_code.declare import kernel, sequence, subroutine
 from ...model.model import Model
 from ..constrained import constraint_forces as cf
 from ..dynamics import aba

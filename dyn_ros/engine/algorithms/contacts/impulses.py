@@ -10,10 +10,10 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel, sequence, subroutine
 from ...kernel.fields import Q, V, field
 from ...kernel.lanes import holds_lanes, load, store
 from ...kernel.types import Array, ArrayLike
+from ...machine_code.declare import kernel, sequence, subroutine
 from ...model.model import Model
 from ..constrained import constraint_forces as cf
 from ..constrained import products

@@ -17,9 +17,9 @@ from ...call.data import Data
 from ...kernel import lanes as la
 from ...kernel import layout as ly
 from ...kernel.algebra import dot
-from ...kernel.compiler import kernel
 from ...kernel.fields import F_EXT, MAX_CONSTRAINTS, TAU_IN, A, Q, V, field
 from ...kernel.types import Array, ArrayLike
+from ...machine_code.declare import kernel
 from ...model.model import Model
 from ..constrained.constraint_forces import ELIMINATED
 from ..constrained.semidefinite import WIDTH, absolute, solve_scaled

@@ -7,10 +7,10 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel, sequence, subroutine
 from ...kernel.fields import Q, V, field
 from ...kernel.lanes import lift, load, store
 from ...kernel.types import Array, ArrayLike
+from ...machine_code.declare import kernel, sequence, subroutine
 from ...model.frames import ReferenceFrame
 from ...model.inputs import require_model
 from ...model.model import Model

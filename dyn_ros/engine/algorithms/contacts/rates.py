@@ -12,10 +12,10 @@ from collections import namedtuple
 
 from ...kernel import algebra as al
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel
 from ...kernel.fields import field
 from ...kernel.lanes import holds_lanes, load
 from ...kernel.logarithm import log6_rate
+from ...machine_code.declare import kernel
 from ..derivatives import rnea_columns as rc
 from ..dynamics.rnea import add_force
 from ..kinematics.jacobians import J, load_column

@@ -13,8 +13,8 @@ from collections import namedtuple
 
 from ...kernel import lanes as la
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel
 from ...kernel.fields import MAX_CONSTRAINTS, field
+from ...machine_code.declare import kernel
 from ..constrained import constraint_forces as cf
 from ..constrained import products
 from ..constrained.semidefinite import WIDTH, invert_factored

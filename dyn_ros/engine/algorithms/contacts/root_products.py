@@ -8,7 +8,7 @@ of columns.
 from ...kernel import lanes as la
 from ...kernel import layout as ly
 from ...kernel.algebra import scale
-from ...kernel.compiler import kernel
+from ...machine_code.declare import kernel
 from ..constrained import constraint_forces as cf
 from ..constrained.products import rows_of
 from ..constrained.semidefinite import WIDTH

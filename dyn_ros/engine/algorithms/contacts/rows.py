@@ -11,9 +11,9 @@ from collections import namedtuple
 from ...kernel import algebra as al
 from ...kernel import lanes as la
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel
 from ...kernel.fields import MAX_CONSTRAINTS, field
 from ...kernel.logarithm import log6
+from ...machine_code.declare import kernel
 from ...model.frames import ReferenceFrame
 from ..constrained import constraint_forces as cf
 from ..constrained.semidefinite import WIDTH, absolute, clear_rows

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The system of contact forces, J M^-1 J' lambda + excess = 0, and what redundant contacts do."""
 from ...kernel import lanes as la
-from ...kernel.compiler import kernel, subroutine
 from ...kernel.fields import field
 from ...kernel.layout import nconstraints, offset
+from ...machine_code.declare import kernel, subroutine
 from ..constrained import semidefinite
 from ..constrained.constraint_forces import COUPLING, EXCESS
 from . import contacts, packed

@@ -10,10 +10,10 @@ from __future__ import annotations
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel, sequence, subroutine
 from ...kernel.fields import F_EXT, TAU_IN, A, Q, V, field
 from ...kernel.lanes import load, load_simd, simd_width, store
 from ...kernel.types import Array, ArrayLike
+from ...machine_code.declare import kernel, sequence, subroutine
 from ...model.model import Model
 from ..dynamics import minverse
 from ..dynamics.aba import DDQ, aba_kernel, projected_aba_kernel

@@ -17,10 +17,10 @@ from __future__ import annotations
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel, sequence, subroutine
 from ...kernel.fields import F_EXT, TAU_IN, Q, V, field
 from ...kernel.lanes import LANES, load_simd, simd_width, store_simd
 from ...kernel.types import Array, ArrayLike
+from ...machine_code.declare import kernel, sequence, subroutine
 from ...model.model import Model
 from ..dynamics import minverse
 from . import rnea_second_order

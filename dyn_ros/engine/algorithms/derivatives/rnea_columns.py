@@ -3,9 +3,9 @@
 """The columns of the joints and their rates, and the bodies that they move, for derivatives."""
 from ...kernel import algebra as al
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel
 from ...kernel.fields import F_EXT, A, V, field
 from ...kernel.lanes import holds_lanes, lift, load
+from ...machine_code.declare import kernel
 from ..dynamics.crba import COMPOSITE
 from ..dynamics.rnea import add_force, external_force
 from ..kinematics import root_axes as ra

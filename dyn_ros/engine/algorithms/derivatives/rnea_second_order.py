@@ -36,9 +36,9 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel, subroutine
 from ...kernel.fields import F_EXT, A, Q, V, field
 from ...kernel.types import Array, ArrayLike
+from ...machine_code.declare import kernel, subroutine
 from ...model.model import Model
 from ..dynamics.crba import M, inertia_rate
 from ..kinematics.jacobians import J, load_column, load_force_column

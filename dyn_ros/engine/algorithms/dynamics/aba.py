@@ -11,10 +11,10 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel
 from ...kernel.fields import F_EXT, TAU_IN, Q, V, field
 from ...kernel.lanes import all_above, load, store
 from ...kernel.types import Array, ArrayLike
+from ...machine_code.declare import kernel
 from ...model.model import Model
 from ..kinematics import root_axes as ra
 from .cholesky import DOUBTFUL, factor, solve

@@ -7,11 +7,11 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel, sequence
 from ...kernel.fields import F_EXT, JOINT_A, JOINT_F, JOINT_V, LIMI, OMI, A, Q, V, field
 from ...kernel.joints import add_subspace_times
 from ...kernel.lanes import lift, load, store
 from ...kernel.types import Array, ArrayLike, Scalar
+from ...machine_code.declare import kernel, sequence
 from ...model.model import Model
 from ..kinematics.kinematics import place_all, place_in_world
 from .rnea import TAU, newton_euler

@@ -12,10 +12,10 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel
 from ...kernel.fields import Q, declare_option, field
 from ...kernel.lanes import all_above, load, store
 from ...kernel.types import Array, ArrayLike
+from ...machine_code.declare import kernel
 from ...model.model import Model
 from ..kinematics.root_axes import load_column
 from .crba import COMPOSITE, M, crba_kernel

@@ -11,9 +11,9 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel
 from ...kernel.fields import F_EXT, JOINT_A, JOINT_F, JOINT_V, LIMI, A, Q, V, field
 from ...kernel.types import Array, ArrayLike
+from ...machine_code.declare import kernel
 from ...model.frames import frame_number
 from ...model.inputs import finite_array, require_model
 from ...model.model import Model
@@ -39,7 +39,7 @@ def link_force(r, n):
     v = al.load_motion(r.work, ly.offset(r, JOINT_V) + 6 * i)
     a = al.load_motion(r.work, ly.offset(r, JOINT_A) + 6 * i)
     Y = ly.frame_inertia(r, n)
-    f = al.force_add(al.momentum(Y, a), al.force_cross(v, al.momentum(Y, v)))
+    f = al.body_force(Y, v, a)
     if ly.has_input(r, WRENCHES):
         wrench = al.load_force(r.work, ly.offset(r, WRENCHES) + 6 * n)
         return al.force_sub(f, al.to_parent(ly.frame_placement(r, n), wrench))

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...kernel.compiler import kernel
 from ...kernel.lanes import select_above
 from ...kernel.types import Array, ArrayLike
+from ...machine_code.declare import kernel
 from ...model.inputs import as_array, require_model, require_valid
 from ...model.model import Model
 

@@ -13,9 +13,9 @@ from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import lanes as la
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel
 from ...kernel.fields import Q, field
 from ...kernel.types import Array, ArrayLike
+from ...machine_code.declare import kernel
 from ...model.model import Model
 from ..kinematics import root_axes as ra
 from .aba import DINV, U, eliminate_all

@@ -14,11 +14,11 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel
 from ...kernel.fields import JOINT_V, LIMI, Q, V, field
 from ...kernel.joints import add_subspace_times, add_subspace_transpose_times, joint_placement
 from ...kernel.lanes import load, store
 from ...kernel.types import Array, ArrayLike
+from ...machine_code.declare import kernel
 from ...model.model import Model
 from .rnea import add_force
 

@@ -8,10 +8,10 @@ from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import joints
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel
 from ...kernel.fields import F_EXT, JOINT_A, JOINT_F, JOINT_V, LIMI, A, Q, V, field
 from ...kernel.lanes import load
 from ...kernel.types import Array, ArrayLike
+from ...machine_code.declare import kernel
 from ...model.model import Model
 from ..kinematics.root_axes import let_fall
 
@@ -67,7 +67,7 @@ def newton_euler(r, accelerated, tau):
         if accelerated:
             a = joints.add_subspace_times(r, i, a, ly.offset(r, A))
         Y = ly.body_inertia(r, i)
-        f = al.force_add(al.momentum(Y, a), al.force_cross(v, al.momentum(Y, v)))
+        f = al.body_force(Y, v, a)
         if ly.has_input(r, F_EXT):
             f = al.force_sub(f, external_force(r, i))
         al.store_spatial(r.work, v_ + 6 * i, v)

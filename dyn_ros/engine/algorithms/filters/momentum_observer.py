@@ -26,9 +26,10 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import lanes as la
 from ...kernel import layout as ly
-from ...kernel.compiler import Entry, kernel
 from ...kernel.fields import TAU_IN, Q, V, declare_option, field
 from ...kernel.types import Array, ArrayLike
+from ...machine_code.compiler import Entry
+from ...machine_code.declare import kernel
 from ...model.inputs import finite_array, flag, require_model
 from ...model.model import Model
 from ..dynamics.friction import friction_effort

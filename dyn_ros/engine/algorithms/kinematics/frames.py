@@ -13,11 +13,11 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel
 from ...kernel.fields import FRAME, OMI, POINT, REFERENCE_FRAME, A, Q, V, field
 from ...kernel.joints import column, joint_placement
 from ...kernel.lanes import load
 from ...kernel.types import Array, ArrayLike
+from ...machine_code.declare import kernel
 from ...model.frames import ReferenceFrame, frame_selector
 from ...model.model import Model
 from .jacobians import store_column

@@ -11,11 +11,11 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel
 from ...kernel.fields import OMI, A, Q, V, field
 from ...kernel.joints import joint_placement
 from ...kernel.lanes import load
 from ...kernel.types import Array, ArrayLike
+from ...machine_code.declare import kernel
 from ...model.model import Model
 from .kinematics import OA, OV, place_in_world, world_column
 

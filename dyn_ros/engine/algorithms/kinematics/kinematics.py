@@ -7,11 +7,11 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel, sequence
 from ...kernel.fields import JOINT_A, JOINT_V, LIMI, OMI, A, Q, V, field
 from ...kernel.joints import add_subspace_times, column, cross_subspace_times, joint_placement
 from ...kernel.lanes import load, store
 from ...kernel.types import Array, ArrayLike
+from ...machine_code.declare import kernel, sequence
 from ...model.model import Model
 
 JOINT_ACC = field("a", ("rows", 6), "Spatial acceleration (linear, angular) of each joint frame, "

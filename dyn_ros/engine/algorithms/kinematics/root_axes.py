@@ -9,10 +9,10 @@ of the root's, so that a distant base does not cost accuracy either.
 """
 from ...kernel import algebra as al
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel
 from ...kernel.fields import A, V, field
 from ...kernel.joints import column, joint_placement
 from ...kernel.lanes import load, store
+from ...machine_code.declare import kernel
 
 ROTATION = field("_oR", ("rows", 9))          # from the joint frame to the root frame
 FROM_PARENT = field("_arm", ("rows", 3))              # from the parent's origin to the joint's

@@ -14,10 +14,10 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel
 from ...kernel.fields import FRAME, REFERENCE_FRAME, A, Q, V, field
 from ...kernel.lanes import store
 from ...kernel.types import Array, ArrayLike
+from ...machine_code.declare import kernel
 from ...model.frames import ReferenceFrame, frame_number, joint_selector
 from ...model.inputs import as_array, require_finite
 from ...model.model import Model

@@ -14,10 +14,10 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel
 from ...kernel.fields import JOINT_V, Q, V, field
 from ...kernel.joints import add_subspace_times, joint_placement
 from ...kernel.types import Array, ArrayLike
+from ...machine_code.declare import kernel
 from ...model.model import Model
 from ..kinematics.kinematics import place_in_world
 from .torque import symmetric_product

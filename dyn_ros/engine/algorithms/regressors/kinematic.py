@@ -12,11 +12,11 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel
 from ...kernel.fields import FRAME, OMI, REFERENCE_FRAME, Q, field
 from ...kernel.joints import joint_placement
 from ...kernel.lanes import load
 from ...kernel.types import Array, ArrayLike
+from ...machine_code.declare import kernel
 from ...model.frames import ReferenceFrame, frame_selector, joint_selector
 from ...model.model import Model
 from ..kinematics.frames import first_joint, start, to_reference_frame

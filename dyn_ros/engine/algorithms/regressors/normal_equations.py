@@ -19,9 +19,9 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import lanes as la
 from ...kernel import layout as ly
-from ...kernel.compiler import kernel
 from ...kernel.fields import TAU_IN, A, Q, V, axis_lengths, field
 from ...kernel.types import Array, ArrayLike
+from ...machine_code.declare import kernel
 from ...model.inputs import as_array, require_model, require_valid
 from ...model.model import Model
 from ..dynamics.crba import subtree_end

@@ -9,14 +9,15 @@ import sys
 import pytest
 
 from dyn_ros.engine.call.algorithm import ALGORITHMS
-from dyn_ros.engine.kernel import cache, compiler, workers
-from dyn_ros.engine.kernel.compiler import ENTRIES, JIT
+from dyn_ros.engine.machine_code import cache, compiler, workers
+from dyn_ros.engine.machine_code.compiler import ENTRIES
+from dyn_ros.engine.machine_code.declare import JIT
 
 pytestmark = pytest.mark.skipif(not JIT, reason="nothing is compiled")
 pytest.importorskip("numba", reason="nothing can be compiled")
 NAMES = ["one", "two", "three"]
 SMALL = """
-from dyn_ros.engine.kernel.compiler import Entry
+from dyn_ros.engine.machine_code.compiler import Entry
 
 class Loud(Entry):          # LLVM may also write to standard output
     def compile(self, targets):
@@ -89,8 +90,8 @@ def test_every_algorithm_has_its_entries():
 def test_a_script_without_a_guard_is_not_imported_again(empty_cache, tmp_path):
     script = tmp_path / "script.py"
     script.write_text("print('once')\n"
-                      "from dyn_ros.engine.kernel import workers\n"
-                      "from dyn_ros.engine.kernel.compiler import ENTRIES\n"
+                      "from dyn_ros.engine.machine_code import workers\n"
+                      "from dyn_ros.engine.machine_code.compiler import ENTRIES\n"
                       "import dyn_ros\n"
                       "print(workers.compile_in_processes([ENTRIES['frame_placements-one']]))\n")
     done = subprocess.run([sys.executable, str(script)], text=True, capture_output=True, check=True)

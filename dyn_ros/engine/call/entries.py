@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled code around a kernel: its entries for one state and for lanes, and the rows of a batch.
 
-Entries have plain addresses as arguments; the extension (``kernel/extension.py``) calls them.
+Entries have plain addresses as arguments; the extension (``machine_code/extension.py``) calls them.
 """
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from ..kernel import extension
 from ..kernel import lanes as la
 from ..kernel import layout as ly
-from ..kernel.compiler import Entry, kernel
 from ..kernel.fields import MAX_CONSTRAINTS, Field, Option, axis_lengths
 from ..kernel.joints import compute_sines
 from ..kernel.lie import UNIT_TOLERANCE
+from ..machine_code import extension
+from ..machine_code.compiler import Entry
+from ..machine_code.declare import kernel
 from ..model.model import Model
 from .workspace import Workspace
 

@@ -14,7 +14,8 @@ import pytest
 pytest.importorskip("numba", reason="generates machine code")
 import llvmlite.binding as llvm
 
-from dyn_ros.engine.kernel import compiler, emit, lanes, library
+from dyn_ros.engine.kernel import lanes
+from dyn_ros.engine.machine_code import compiler, emit, library
 
 LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 RUNNABLE = LEVELS[:LEVELS.index(library.best_target()) + 1] if (

@@ -34,7 +34,7 @@ from numba.extending import intrinsic as numba_intrinsic
 from numba.extending import overload as numba_overload
 from numba.extending import typeof_impl
 
-from .declare import FLAGS, IMPLEMENTATION, KERNELS, SUBROUTINES
+from .declare import FLAGS, IMPLEMENTATIONS, KERNELS, SUBROUTINES
 
 _OPTIONS: dict[str, Any] = {"fastmath": set(FLAGS), "error_model": "numpy", "boundscheck": False,
                             "nopython": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
@@ -288,7 +288,8 @@ def lowered(function: FunctionType, signature: str, symbol: str, is_kernel: bool
     The module defines the function ``symbol`` with the calling convention of C. It has the
     arguments of a kernel, four addresses, or the address of its arguments, of 8 bytes each.
     """
-    importlib.import_module(IMPLEMENTATION)
+    for name in IMPLEMENTATIONS:
+        importlib.import_module(name)
     numbers = [_TYPES[letter] for letter in signature]
     with _fast_compilation(vectorize_loops=not is_kernel):
         helper = _Helper(function, inline=True)

@@ -19,11 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import cache, library, reach
-from .declare import FLAGS, IMPLEMENTATION
-from .declare import JIT as JIT
-from .declare import kernel as kernel
-from .declare import sequence as sequence
-from .declare import subroutine as subroutine
+from .declare import FLAGS, IMPLEMENTATIONS, JIT
 from .extension import native
 
 KERNEL = "qqqq"
@@ -170,5 +166,5 @@ def _interpreted(function: Callable, signature: str) -> Callable:
 @functools.cache
 def _implementations() -> str:
     """Description of the code that compiles, without its comments and docstrings."""
-    names = (f"{__package__}.lower", f"{__package__}.emit", IMPLEMENTATION)
+    names = (f"{__package__}.lower", f"{__package__}.emit", *IMPLEMENTATIONS)
     return repr([reach.described_module(name) for name in names])

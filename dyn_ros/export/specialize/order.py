@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from .specialize_trace import NotTraceable, Operand, Operation
+from .trace import NotTraceable, Operand, Operation
 
 MOST = 15_000
 """Operations of a function; those of more are slower than with loops, measured on x86-64-v4."""

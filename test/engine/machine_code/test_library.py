@@ -13,15 +13,16 @@ import pytest
 
 pytest.importorskip("numba", reason="builds a library")
 from dyn_ros.command.build import build_library
-from dyn_ros.engine.kernel import library
-from dyn_ros.engine.kernel.compiler import ENTRIES, JIT
+from dyn_ros.engine.machine_code import library
+from dyn_ros.engine.machine_code.compiler import ENTRIES
+from dyn_ros.engine.machine_code.declare import JIT
 
 ROOT = Path(__file__).resolve().parents[3]
 pytestmark = pytest.mark.skipif(not JIT, reason="nothing is compiled")
 LOADED = """
 import numpy as np
 import dyn_ros
-from dyn_ros.engine.kernel.compiler import ENTRIES
+from dyn_ros.engine.machine_code.compiler import ENTRIES
 model = dyn_ros.Model.from_urdf_file(ROBOT)
 data, q = dyn_ros.Data(model), np.full(7, 0.5)
 g = dyn_ros.generalized_gravity(model, data, q).tolist()

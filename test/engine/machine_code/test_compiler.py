@@ -15,8 +15,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from dyn_ros.engine.kernel import cache, compiler, reach
-from dyn_ros.engine.kernel.compiler import JIT
+from dyn_ros.engine.machine_code import cache, compiler, reach
+from dyn_ros.engine.machine_code.declare import JIT
 
 pytest.importorskip("numba", reason="nothing can be compiled")
 ROOT = Path(__file__).resolve().parents[3]
@@ -24,19 +24,20 @@ pytestmark = pytest.mark.skipif(not JIT, reason="nothing is compiled")
 COMPILE = "import dyn_ros; print(dyn_ros.precompile(['frame_placements'], batch=False))"
 LEAVE_IN_CACHE = """
 import dyn_ros
-from dyn_ros.engine.kernel.compiler import ENTRIES
+from dyn_ros.engine.machine_code.compiler import ENTRIES
 compiled = dyn_ros.precompile(["frame_placements"], batch=False, load=False)
 entry = ENTRIES["frame_placements-one"]
 print([compiled, entry.is_cached(), entry.call is not None, entry.load()])
 """
 NAMES = """
 import dyn_ros
-from dyn_ros.engine.kernel.compiler import ENTRIES
+from dyn_ros.engine.machine_code.compiler import ENTRIES
 print({name: entry.file_name() for name, entry in ENTRIES.items()})
 """
 SMALL = """
 import warnings
-from dyn_ros.engine.kernel.compiler import Entry, kernel, subroutine
+from dyn_ros.engine.machine_code.declare import kernel, subroutine
+from dyn_ros.engine.machine_code.compiler import Entry
 
 @kernel
 def twice(x):
@@ -145,7 +146,8 @@ def test_comments_docstrings_and_messages_compile_nothing(copy, names):
 def test_a_docstring_that_comes_or_goes_compiles_nothing(copy):
     change(copy, "engine/kernel/algebra.py", "@kernel\n",
            "@kernel\ndef without(x):\n    return x * 2.5\n\n\n@kernel\n")
-    names = ("from dyn_ros.engine.kernel import reach, algebra\n"
+    names = ("from dyn_ros.engine.kernel import algebra\n"
+             "from dyn_ros.engine.machine_code import reach\n"
              "print([reach.described(algebra.without)])")
     before = evaluated(names, copy)
     change(copy, "engine/kernel/algebra.py", "def without(x):\n",
@@ -172,9 +174,9 @@ def test_a_changed_constant_compiles_what_reads_it(copy, names):
 @pytest.mark.parametrize("file, old, new", [
     ("engine/kernel/lanes_llvm.py", 'operator.add, "fadd"', 'operator.add, "fsub"'),
     ("engine/kernel/lanes_llvm.py", "value.align = 8", "value.align = 4"),
-    ("engine/kernel/lower.py", "untyped_passes.ReconstructSSA(),", ""),
-    ("engine/kernel/emit.py", "opt=3", "opt=2"),
-    ("engine/kernel/declare.py", '"nsz", ', "")])
+    ("engine/machine_code/lower.py", "untyped_passes.ReconstructSSA(),", ""),
+    ("engine/machine_code/emit.py", "opt=3", "opt=2"),
+    ("engine/machine_code/declare.py", '"nsz", ', "")])
 def test_a_change_of_the_numbers_compiles_everything(copy, names, file, old, new):
     change(copy, file, old, new)
     assert changed(names, evaluated(NAMES, copy)) == {name.rsplit("-", 1)[0] for name in names}
@@ -202,7 +204,7 @@ print(found)
 
 
 def test_kernels_of_other_packages_are_followed(tmp_path):
-    module = SMALL + "\nfrom dyn_ros.engine.kernel.compiler import ENTRIES\n" + (
+    module = SMALL + "\nfrom dyn_ros.engine.machine_code.compiler import ENTRIES\n" + (
         'Entry("small", function, "d")\n'
         'def name():\n    return ENTRIES["small"].file_name()\n')
     texts = []
@@ -219,7 +221,7 @@ ALGORITHM = """
 from dyn_ros.engine.call.algorithm import ALGORITHMS, Algorithm
 from dyn_ros.engine.kernel.fields import Q, field
 from dyn_ros.engine.kernel.layout import offset
-from dyn_ros.engine.kernel.compiler import kernel
+from dyn_ros.engine.machine_code.declare import kernel
 from dyn_ros.engine.kernel.lanes import load, store
 
 FIRST = field("first", ())
@@ -410,7 +412,7 @@ print(other(1.0))
 
 def test_subroutines_are_optimized_once_for_all_entries(tmp_path):
     code = SMALL + """
-from dyn_ros.engine.kernel.lower import _Library
+from dyn_ros.engine.machine_code.lower import _Library
 optimize, optimized = _Library._optimize_final_module, []
 _Library._optimize_final_module = lambda library: (
     optimized.append(library.name), optimize(library))

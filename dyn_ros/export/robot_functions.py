@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..engine.call import native
+from ..engine.call import entries
 from ..engine.call.algorithm import Algorithm
-from ..engine.call.robot_code import constants, link_places, parameter_places
+from ..engine.call.robot_library import constants, link_places, parameter_places
 from ..engine.call.workspace import Workspace
 from ..engine.kernel import layout as ly
 from ..engine.kernel.fields import FRAME, REFERENCE_FRAME, Field
@@ -21,9 +21,9 @@ from ..engine.kernel.types import Array
 from ..engine.model.frames import ReferenceFrame
 from ..engine.model.model import Model
 from .functions import functions, parameter_name, table_name
-from .specialize_emit import Writer, declarations, has_fma, object_of, sincos_functions
-from .specialize_order import ordered
-from .specialize_trace import NotTraceable, Operand, Table, Trace, operands, run
+from .specialize.emit import Writer, declarations, has_fma, object_of, sincos_functions
+from .specialize.order import ordered
+from .specialize.trace import NotTraceable, Operand, Table, Trace, operands, run
 
 PARAMETERS, LINKS = "parameters", "links"
 
@@ -60,7 +60,7 @@ def specialized(model: Model, name: str, prefix: str, target: str, settable: boo
     prefix : str
         Of the symbol: an identifier of C.
     target : str
-        Processor, such as "x86-64-v3"; see ``engine/kernel/emit.py``.
+        Processor, such as "x86-64-v3"; see ``engine/machine_code/emit.py``.
     settable : bool
         Whether gravity, inertias and armature are arguments instead of constants.
     with_inputs : sequence of str
@@ -149,7 +149,7 @@ def recorded(model: Model, algorithm: Algorithm, inputs: Sequence[Field],
         table[ly.OPTION + option] = value
     for k, (source, n) in settable.items():
         numbers_of_model[k] = trace.input(source, n)
-    run(trace, (*native.ALWAYS, program.kernel),
+    run(trace, (*entries.ALWAYS, program.kernel),
         ly.KernelArgs(model._ints.tolist(), Table(table, trace), numbers_of_model, work))
     written = {}
     for f in {*algorithm.results, *algorithm.also_writes}:

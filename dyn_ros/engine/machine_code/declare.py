@@ -16,8 +16,8 @@ KERNELS: set[FunctionType] = set()
 """Functions that are inlined into the code that calls them."""
 SUBROUTINES: set[FunctionType] = set()
 """Functions that are called."""
-IMPLEMENTATION = f"{__package__}.lanes_llvm"
-"""The module that implements functions of others in compiled code, which requires Numba."""
+IMPLEMENTATIONS: list[str] = []
+"""Modules that implement functions in compiled code; importing them requires Numba."""
 
 Function = TypeVar("Function", bound=Callable)
 

@@ -11,10 +11,11 @@ import pytest
 
 import dyn_ros
 import peer
-from dyn_ros.engine.kernel import library
 from dyn_ros.engine.kernel.fields import axis_lengths
-from dyn_ros.export import specialize, specialize_trace
+from dyn_ros.engine.machine_code import library
+from dyn_ros.export import robot_functions
 from dyn_ros.export.functions import functions
+from dyn_ros.export.specialize import trace
 
 llvm = pytest.importorskip("llvmlite.binding")
 if not shutil.which("cc"):
@@ -72,10 +73,10 @@ class Peer:
 def compare(model, name, folder, settable, with_inputs=(), states=STATES, options=None,
             arguments=()):
     target = library.best_target()
-    one = specialize.specialized(model, name, "robot", target, settable, with_inputs, options)
+    one = robot_functions.specialized(model, name, "robot", target, settable, with_inputs, options)
     function, engine = load(one, folder), Peer(model, name, with_inputs, arguments)
     rng = np.random.default_rng(0)
-    more = [specialize.parameters(model)] if settable else []
+    more = [robot_functions.parameters(model)] if settable else []
     for _ in range(states):
         state = engine.state(rng)
         expected = engine.results(state)
@@ -102,14 +103,14 @@ def test_of_other_robots(tmp_path, robot, root_joint):
 
 def test_reads_what_is_settable(arm, tmp_path):
     """Gravity, inertias and armature that have changed since the export."""
-    one = specialize.specialized(arm, "rnea", "robot", library.best_target())
+    one = robot_functions.specialized(arm, "rnea", "robot", library.best_target())
     function = load(one, tmp_path)
     other = load_arm()
     other.gravity, other.armature = [1.0, 2.0, -3.0], np.linspace(0.1, 0.7, arm.nv)
     other.set_payload("box", "tool", 2.0, [0.1, 0.2, 0.3], 0.1 * np.eye(3))
     engine, tau = Peer(other, "rnea"), np.empty(arm.nv)
     state = engine.state(np.random.default_rng(1))
-    call(function, state, [tau, specialize.parameters(other)])
+    call(function, state, [tau, robot_functions.parameters(other)])
     np.testing.assert_allclose(tau, engine.results(state)[0], rtol=0, atol=1e-12)
 
 
@@ -123,8 +124,9 @@ def test_optional_inputs_and_options(arm, tmp_path):
 def test_reports_the_velocity_of_a_singular_pivot(tmp_path):
     """The last body of a chain has no inertia."""
     model = dyn_ros.Model.from_urdf(peer.urdf("double_pendulum"))
-    function = load(specialize.specialized(model, "aba", "robot", library.best_target()), tmp_path)
-    parameters = specialize.parameters(model)
+    function = load(
+        robot_functions.specialized(model, "aba", "robot", library.best_target()), tmp_path)
+    parameters = robot_functions.parameters(model)
     parameters[3 + 10 * (model.njoints - 1):][:10] = 0.0
     q, v, tau, ddq = np.zeros((4, model.nv))
     assert call(function, [q, v, tau], [ddq, parameters]) == model.nv
@@ -132,7 +134,7 @@ def test_reports_the_velocity_of_a_singular_pivot(tmp_path):
 
 def test_names_and_prototypes(arm):
     options = {"frame": "tool", "reference_frame": "WORLD"}
-    one = specialize.specialized(arm, "frame_jacobian", "arm7", "aarch64", options=options)
+    one = robot_functions.specialized(arm, "frame_jacobian", "arm7", "aarch64", options=options)
     assert one.symbol == "arm7_frame_jacobian_tool_world"
     assert one.prototype == ("int arm7_frame_jacobian_tool_world(const double *q, "
                              "double *frame_jacobian, const arm7_parameters *parameters)")
@@ -142,28 +144,28 @@ def test_names_and_prototypes(arm):
 def test_refuses_what_depends_on_the_inputs(arm):
     for name, settable in (("contact_dynamics", False), ("center_of_mass", True),
                            ("frame_forces", True)):
-        with pytest.raises(specialize_trace.NotTraceable):
-            specialize.specialized(arm, name, "robot", "x86-64-v3", settable)
+        with pytest.raises(trace.NotTraceable):
+            robot_functions.specialized(arm, name, "robot", "x86-64-v3", settable)
 
 
 def test_refuses_what_is_faster_with_loops():
     model = dyn_ros.Model.from_urdf(peer.urdf("talos_reduced"))
-    with pytest.raises(specialize_trace.NotTraceable, match="operations without loops"):
-        specialize.specialized(model, "rnea_derivatives", "robot", "x86-64-v4")
+    with pytest.raises(trace.NotTraceable, match="operations without loops"):
+        robot_functions.specialized(model, "rnea_derivatives", "robot", "x86-64-v4")
 
 
 def test_bad_arguments(arm):
     with pytest.raises(ValueError, match="no optional input 'f'; available: f_ext"):
-        specialize.specialized(arm, "rnea", "robot", "x86-64-v3", with_inputs=("f",))
+        robot_functions.specialized(arm, "rnea", "robot", "x86-64-v3", with_inputs=("f",))
     with pytest.raises(ValueError, match="frame_velocity expects frame, reference_frame, got none"):
-        specialize.specialized(arm, "frame_velocity", "robot", "x86-64-v3")
+        robot_functions.specialized(arm, "frame_velocity", "robot", "x86-64-v3")
 
 
 @pytest.mark.parametrize("target", ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"))
 def test_calls_no_mathematics(arm, target):
     """Code for no processor calls functions of the mathematical library."""
     for name in ("rnea", "minverse"):
-        content = specialize.specialized(arm, name, "robot", target).content
+        content = robot_functions.specialized(arm, name, "robot", target).content
         symbols = llvm.ObjectFileRef.from_data(content)
         assert any(section.is_text() for section in symbols.sections())
         for function in (b"sin", b"cos", b"fma", b"sqrt", b"rint"):

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import dyn_ros
-from dyn_ros.engine.call import native
+from dyn_ros.engine.call import entries
 from dyn_ros.engine.call.algorithm import ALGORITHMS
-from dyn_ros.engine.call.robot_code import digest as robot_digest
+from dyn_ros.engine.call.robot_library import digest as robot_digest
 from dyn_ros.engine.call.workspace import Workspace, new_field
 from dyn_ros.engine.kernel import layout as ly
-from dyn_ros.engine.kernel import library
 from dyn_ros.engine.kernel.fields import public_view
-from dyn_ros.export.specialize_native import specialized_entry
-from dyn_ros.export.specialize_trace import NotTraceable
+from dyn_ros.engine.machine_code import library
+from dyn_ros.export.robot_entries import specialized_entry
+from dyn_ros.export.specialize.trace import NotTraceable
 
 pytest.importorskip("llvmlite")
 if not shutil.which("cc"):
@@ -45,7 +45,7 @@ def fields(model, algorithm, values, call):
     for f, value in values.items():
         space.table[ly.HAS_INPUT + f] = 1
         space[f][...] = value
-    status = call(*native.addresses(model, space))
+    status = call(*entries.addresses(model, space))
     return status, {f.name: public_view(model, f, array) for f, array in arrays.items()}
 
 

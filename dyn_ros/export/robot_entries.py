@@ -14,15 +14,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..engine.call.algorithm import ALGORITHMS, Algorithm
-from ..engine.call.robot_code import constants
-from ..engine.call.robot_code import digest as robot_digest
+from ..engine.call.robot_library import constants
+from ..engine.call.robot_library import digest as robot_digest
 from ..engine.kernel import layout as ly
 from ..engine.kernel.fields import Field, axis_lengths
 from ..engine.model.model import Model
-from .specialize import recorded, settable_floats
-from .specialize_emit import Writer, declarations, has_fma, object_of, sincos_functions
-from .specialize_order import ordered
-from .specialize_trace import NotTraceable
+from .robot_functions import recorded, settable_floats
+from .specialize.emit import Writer, declarations, has_fma, object_of, sincos_functions
+from .specialize.order import ordered
+from .specialize.trace import NotTraceable
 
 
 class SpecializedEntry(NamedTuple):

@@ -15,13 +15,13 @@ from unittest import mock
 
 import pytest
 
-from dyn_ros.engine.kernel import cache, compiler
-from dyn_ros.engine.kernel.compiler import JIT
+from dyn_ros.engine.machine_code import cache, compiler
+from dyn_ros.engine.machine_code.declare import JIT
 
 ROOT = Path(__file__).resolve().parents[3]
 SMALL = """
 import warnings
-from dyn_ros.engine.kernel.compiler import Entry
+from dyn_ros.engine.machine_code.compiler import Entry
 entry = Entry("small", lambda x: int(2.0 * x), "d")
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
@@ -319,7 +319,7 @@ def test_planted_code_is_not_run(tmp_path):
     """Whole files, with the right digest, in a folder that others may write to."""
     planted = tmp_path / "planted"
     code = """
-from dyn_ros.engine.kernel import cache, compiler
+from dyn_ros.engine.machine_code import cache, compiler
 evil = compiler.Entry("small", lambda x: -1, "d").code_for(compiler.library.best_target())
 entry = compiler.Entry("small", lambda x: int(2.0 * x), "d")
 cache.write(entry.file_name(), evil)

@@ -9,8 +9,8 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .specialize_order import depends_on, needed
-from .specialize_trace import NotTraceable, Operand, Operation, trace_of_sincos
+from .order import depends_on, needed
+from .trace import NotTraceable, Operand, Operation, trace_of_sincos
 
 # All numbers are finite unless the caller's are not, so that 0 x and x - x are zero. As in kernels,
 # sums keep their order.
@@ -201,7 +201,7 @@ def object_of(text: str, target: str) -> bytes:
                                   "with `pip install 'dyn_ros[compiler]'`", name="llvmlite")
     import llvmlite.binding as llvm
 
-    from ..engine.kernel import emit
+    from ...engine.machine_code import emit
     version = tuple(map(int, llvm.llvm_version_info))
     if version < _OLDEST:
         raise ImportError(f"functions for one robot need LLVM {_OLDEST[0]} or later, but llvmlite "

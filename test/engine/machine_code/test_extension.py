@@ -15,15 +15,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dyn_ros.engine.kernel import cache, extension
-from dyn_ros.engine.kernel.compiler import JIT
+from dyn_ros.engine.machine_code import cache, extension
+from dyn_ros.engine.machine_code.declare import JIT
 
 pytestmark = pytest.mark.skipif(not JIT, reason="nothing is compiled, and no extension needed")
 PACKED = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.POINTER(ctypes.c_int64))
 KERNEL = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)
 COPY = """
 from pathlib import Path
-from dyn_ros.engine.kernel import cache, extension
+from dyn_ros.engine.machine_code import cache, extension
 native = extension.native()
 print(native.__file__)
 """
@@ -206,7 +206,7 @@ def test_the_level_of_this_processor():
 @pytest.fixture
 def folder(tmp_path):
     """A copy of the kernel's folder, without an extension."""
-    target = tmp_path / "dyn_ros" / "engine" / "kernel"
+    target = tmp_path / "dyn_ros" / "engine" / "machine_code"
     target.mkdir(parents=True)
     for path in (*extension.SOURCES, Path(extension.__file__), Path(cache.__file__)):
         (target / path.name).write_bytes(path.read_bytes())
