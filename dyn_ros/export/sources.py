@@ -12,7 +12,7 @@ from ..engine.algorithms.dynamics.cholesky import OPERATION, UT_SOLVE
 from ..engine.kernel import fields as fd
 from ..engine.kernel import layout as ly
 from ..engine.kernel.fields import FRAME, REFERENCE_FRAME, TERMS, Axis, Field, Option
-from ..engine.kernel.lanes import LANES
+from ..engine.kernel.lanes import SIMD_WIDTH
 from ..engine.kernel.lie import UNIT_TOLERANCE
 from ..engine.machine_code.compiler import Entry
 from . import model_file
@@ -47,7 +47,7 @@ def layout_header() -> str:
     numbers |= {f"HEADER_{name}": n for n, name in enumerate(model_file.HEADER)}
     numbers |= {f"SECTION_{name}": n for n, name in enumerate(model_file.SECTIONS)}
     numbers |= {"HEADER_COUNT": len(model_file.HEADER), "SECTION_COUNT": len(model_file.SECTIONS),
-                "LANES": LANES, "MAX_CONSTRAINTS": fd.MAX_CONSTRAINTS,
+                "SIMD_WIDTH": SIMD_WIDTH, "MAX_CONSTRAINTS": fd.MAX_CONSTRAINTS,
                 "MAX_PAYLOADS": model_file.MAX_PAYLOADS, "PAYLOAD": model_file.PAYLOAD,
                 "JOINT": model_file.JOINT, "FRAME": model_file.FRAME}
     lines = "".join(f"  {name} = {number},\n" for name, number in numbers.items())

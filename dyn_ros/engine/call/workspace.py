@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from ..kernel import layout
 from ..kernel.fields import Field, axis_lengths, initialize
-from ..kernel.lanes import LANES
+from ..kernel.lanes import LANES, SIMD_WIDTH
 from ..kernel.types import Array
 from ..model.model import Model
 
 _ALIGNMENT = 64                                     # bytes: one row of lanes
 _LARGE, _KEPT = 1 << 17, 1 << 30                    # bytes: large result, most free memory kept
 _MOST = 32                                          # free buffers: enough for a few calls
-_BEHIND = LANES                                     # kernels may read past the last row
+_BEHIND = SIMD_WIDTH                                # kernels may read past the last row
 
 
 def aligned(new: Callable[[int], Array], count: int) -> Array:

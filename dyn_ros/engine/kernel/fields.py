@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable
 from typing import Protocol, TypeAlias
 
-from .lanes import LANES
+from .lanes import SIMD_WIDTH
 from .types import Array
 
 Axis: TypeAlias = int | str
@@ -72,8 +72,8 @@ def field(name: str, shape: tuple[Axis, ...], doc: str = "", transposed: bool = 
     njoints), "ncolumns" (one for each column of each joint's motion subspace; more than nv if there
     are mimic joints), "parameters" (the dynamic parameters of all bodies, 10 njoints), "moments"
     (masses and first moments, 4 njoints), "placements" (6 njoints), "padded" and "regression" (nv
-    and 10 njoints, rounded up to a multiple of ``LANES``; the latter has ``LANES`` more), or
-    "constraints" (the number in the call, up to ``MAX_CONSTRAINTS``; for an input the last axis
+    and 10 njoints, rounded up to a multiple of ``SIMD_WIDTH``; the latter has ``SIMD_WIDTH`` more),
+    or "constraints" (the number in the call, up to ``MAX_CONSTRAINTS``; for an input the last axis
     only; kernels store the entries without gaps). An empty tuple is a single number; fields that
     end in (4, 4) are placements. ``doc`` has the unit and the frame.
 
@@ -134,9 +134,9 @@ def axis_lengths(model: Sizes, shape: tuple[Axis, ...],
     sizes = {"nq": model.nq, "nv": model.nv, "njoints": model.njoints,
              "rows": model.njoints + 1, "ncolumns": model._ncolumns,
              "nframes": model.nframes, "constraints": constraints,
-             "padded": -(-model.nv // LANES) * LANES, "parameters": 10 * model.njoints,
+             "padded": -(-model.nv // SIMD_WIDTH) * SIMD_WIDTH, "parameters": 10 * model.njoints,
              "moments": 4 * model.njoints, "placements": 6 * model.njoints,
-             "regression": (-(-10 * model.njoints // LANES) + 1) * LANES}
+             "regression": (-(-10 * model.njoints // SIMD_WIDTH) + 1) * SIMD_WIDTH}
     return tuple(sizes[axis] if isinstance(axis, str) else axis for axis in shape)
 
 
@@ -193,7 +193,7 @@ JOINT_A = field("a_gf", ("rows", 6), "Spatial acceleration of each joint frame m
                                      "expressed in it [m/s2, rad/s2].")
 JOINT_F = field("f", ("rows", 6), "Force and moment that each joint transmits to its body, "
                                   "expressed in the joint frame, at its origin [N, N m].")
-EMPTY = field("_empty", (LANES,), zeros=True)       # source of the empty tiles of a batch
+EMPTY = field("_empty", (SIMD_WIDTH,), zeros=True)       # source of the empty tiles of a batch
 
 FRAME = declare_option("frame")                     # an index into model.frame_names
 REFERENCE_FRAME = declare_option("reference_frame", bits=2)

@@ -16,7 +16,8 @@ import numpy as np
 from ..machine_code.declare import IMPLEMENTATIONS, kernel
 
 IMPLEMENTATIONS.append(f"{__package__}.lanes_llvm")
-LANES = 8           # not fewer: kernels also compute eight rows or columns at once, and pad for it
+LANES = 8
+SIMD_WIDTH = 8      # of vectors within one state, for which rows are padded; at least LANES
 
 
 def integers_at(address):
@@ -70,7 +71,7 @@ def holds_lanes(a):
 
 
 def simd_width(a):
-    """Number of adjacent entries processed together: ``LANES`` for one state, 1 for lanes."""
+    """Adjacent entries processed together: ``SIMD_WIDTH`` for one state, 1 for lanes."""
     return 1
 
 

@@ -13,55 +13,69 @@ from ..machine_code.declare import FLAGS
 from ..machine_code.lower import intrinsic, overload
 from . import lanes as la
 from . import raw
-from .lanes import LANES
+from .lanes import LANES, SIMD_WIDTH
 
 
-class LanesType(types.Type):
-    """The Numba type of ``LANES`` float64 numbers."""
+class VectorType(types.Type):
+    """The Numba type of several float64 numbers."""
 
-    def __init__(self):
-        super().__init__(name=f"float64x{LANES}")
+    def __init__(self, count):
+        super().__init__(name=f"float64x{count}")
+        self.count = count
 
 
-lanes = LanesType()
+lanes = VectorType(LANES)               # a number of as many states
+_row = VectorType(SIMD_WIDTH)           # adjacent numbers of one state
 _DOUBLE = ir.DoubleType()
-_VECTOR = ir.VectorType(_DOUBLE, LANES)
+_LANES, _ROW = ir.VectorType(_DOUBLE, LANES), ir.VectorType(_DOUBLE, SIMD_WIDTH)
 
 
-@register_model(LanesType)
-class LanesModel(models.PrimitiveModel):
+@register_model(VectorType)
+class VectorModel(models.PrimitiveModel):
     def __init__(self, manager, fe_type):
-        super().__init__(manager, fe_type, _VECTOR)
+        super().__init__(manager, fe_type, ir.VectorType(_DOUBLE, fe_type.count))
+
+
+def _vector(*kinds):
+    """The type of the vectors among numbers, or None."""
+    return next((ty for ty in kinds if isinstance(ty, VectorType)), None)
 
 
 def _is_number(ty):
-    return ty == lanes or isinstance(ty, (types.Float, types.Integer))
+    return isinstance(ty, (VectorType, types.Float, types.Integer))
 
 
-def _splat(builder, x):
-    undefined = ir.Constant(ir.VectorType(x.type, LANES), ir.Undefined)
+def _splat(builder, x, count):
+    undefined = ir.Constant(ir.VectorType(x.type, count), ir.Undefined)
     first = builder.insert_element(undefined, x, ir.Constant(ir.IntType(32), 0))
-    everywhere = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    everywhere = ir.Constant(ir.VectorType(ir.IntType(32), count), [0] * count)
     return builder.shuffle_vector(first, undefined, everywhere)
 
 
-def _as_lanes(context, builder, value, ty):
-    if ty == lanes:
+def _convert(context, builder, value, ty, number):
+    if ty == number:
         return value
-    return _splat(builder, context.cast(builder, value, ty, types.float64))
+    value = context.cast(builder, value, ty, types.float64)
+    return _splat(builder, value, number.count) if _vector(number) else value
+
+
+def _convert_all(context, builder, sig, args):
+    """Arguments as vectors if some of them are, otherwise as floats."""
+    number = _vector(*sig.args) or types.float64
+    return [_convert(context, builder, v, t, number) for v, t in zip(args, sig.args)]
 
 
 def _binary(op, instruction):
     @numba_intrinsic
     def apply(typing, a, b):
         def codegen(context, builder, sig, args):
-            x, y = (_as_lanes(context, builder, v, t) for v, t in zip(args, sig.args))
+            x, y = _convert_all(context, builder, sig, args)
             return getattr(builder, instruction)(x, y, flags=FLAGS)
-        return lanes(a, b), codegen
+        return _vector(a, b)(a, b), codegen
 
     @overload(op)
     def implementation(a, b):
-        if lanes in (a, b) and _is_number(a) and _is_number(b):
+        if _vector(a, b) and _is_number(a) and _is_number(b):
             return lambda a, b: apply(a, b)
 
 
@@ -72,20 +86,20 @@ for _op, _instruction in ((operator.add, "fadd"), (operator.sub, "fsub"),
 
 @numba_intrinsic
 def _negative(typing, a):
-    return lanes(a), lambda context, builder, sig, args: builder.fneg(args[0], flags=FLAGS)
+    return a(a), lambda context, builder, sig, args: builder.fneg(args[0], flags=FLAGS)
 
 
 @overload(operator.neg)
 def _(a):
-    if a == lanes:
+    if _vector(a):
         return lambda a: _negative(a)
 
 
 @numba_intrinsic
 def _lift(typing, value, like):
     def codegen(context, builder, sig, args):
-        return _as_lanes(context, builder, args[0], sig.args[0])
-    return lanes(value, like), codegen
+        return _convert(context, builder, args[0], sig.args[0], like)
+    return like(value, like), codegen
 
 
 def pointer_to(function, number):
@@ -127,8 +141,7 @@ def _loader(function, is_constant):
     @intrinsic(function)
     def load(typing, a, i):
         def codegen(context, builder, sig, args):
-            value = builder.load(builder.gep(args[0], [args[1]]))
-            value.align = 8
+            value = builder.load(builder.gep(args[0], [args[1]]), align=8)
             if is_constant:
                 value.set_metadata("invariant.load", builder.module.add_metadata([]))
             return value
@@ -145,25 +158,19 @@ def _store(typing, a, i, x):
     number = a.dtype
 
     def codegen(context, builder, sig, args):
-        value = args[2]
-        if number == lanes:
-            value = _as_lanes(context, builder, value, sig.args[2])
-        builder.store(value, builder.gep(args[0], [args[1]])).align = 8
+        value = _convert(context, builder, args[2], sig.args[2], number)
+        builder.store(value, builder.gep(args[0], [args[1]]), align=8)
         return context.get_dummy_value()
     return types.none(a, types.intp, x if number == lanes else number), codegen
 
 
 def _elementwise(name, types_of_arguments):
-    """Typing and code of the LLVM intrinsic ``llvm.NAME`` for either number type."""
-    number = lanes if lanes in types_of_arguments else types.float64
+    """Typing and code of the LLVM intrinsic ``llvm.NAME`` for floats and vectors."""
+    number = _vector(*types_of_arguments) or types.float64
+    suffix = f"v{number.count}f64" if _vector(number) else "f64"
 
     def codegen(context, builder, sig, args):
-        if number == lanes:
-            ty, suffix = _VECTOR, f"v{LANES}f64"
-            args = [_as_lanes(context, builder, x, t) for x, t in zip(args, sig.args)]
-        else:
-            ty, suffix = _DOUBLE, "f64"
-            args = [context.cast(builder, x, t, number) for x, t in zip(args, sig.args)]
+        ty, args = context.get_value_type(number), _convert_all(context, builder, sig, args)
         function = cgutils.get_or_insert_function(
             builder.module, ir.FunctionType(ty, [ty] * len(args)), f"llvm.{name}.{suffix}")
         return builder.call(function, args)
@@ -178,31 +185,31 @@ def _(typing, a, b, c):
 @numba_intrinsic
 def _all_above(typing, a, b):
     def codegen(context, builder, sig, args):
-        x, y = (_as_lanes(context, builder, v, t) for v, t in zip(args, sig.args))
-        bits = builder.bitcast(builder.fcmp_ordered(">", x, y), ir.IntType(LANES))
-        return builder.icmp_unsigned("==", bits, ir.Constant(ir.IntType(LANES), -1))
+        x, y = _convert_all(context, builder, sig, args)
+        bits = builder.bitcast(builder.fcmp_ordered(">", x, y), ir.IntType(x.type.count))
+        return builder.icmp_unsigned("==", bits, ir.Constant(bits.type, -1))
     return types.boolean(a, b), codegen
 
 
 @numba_intrinsic
 def _select_above(typing, a, b, x, y):
     def codegen(context, builder, sig, args):
-        a, b, x, y = (_as_lanes(context, builder, v, t) for v, t in zip(args, sig.args))
+        a, b, x, y = _convert_all(context, builder, sig, args)
         return builder.select(builder.fcmp_ordered(">", a, b), x, y)
-    return lanes(a, b, x, y), codegen
+    return _vector(a, b, x, y)(a, b, x, y), codegen
 
 
 def _first(builder, count):
-    """Mask of the first ``count`` of ``LANES`` numbers."""
-    numbers = ir.Constant(ir.VectorType(ir.IntType(64), LANES), list(range(LANES)))
-    return builder.icmp_signed("<", numbers, _splat(builder, count))
+    """Mask of the first ``count`` of ``SIMD_WIDTH`` numbers."""
+    numbers = ir.Constant(ir.VectorType(ir.IntType(64), SIMD_WIDTH), list(range(SIMD_WIDTH)))
+    return builder.icmp_signed("<", numbers, _splat(builder, count, SIMD_WIDTH))
 
 
 def _masked(builder, name, result, args):
-    """Call an intrinsic that reads or writes some of ``LANES`` adjacent numbers."""
+    """Call an intrinsic that reads or writes some of ``SIMD_WIDTH`` adjacent numbers."""
     function = cgutils.get_or_insert_function(
         builder.module, ir.FunctionType(result, [arg.type for arg in args]),
-        f"llvm.masked.{name}.v{LANES}f64.p0")
+        f"llvm.masked.{name}.v{SIMD_WIDTH}f64.p0")
     return builder.call(function, args)
 
 
@@ -212,18 +219,18 @@ _ALIGN_8 = ir.Constant(ir.IntType(32), 8)
 @numba_intrinsic
 def _load_simd(typing, a, i, count):
     def codegen(context, builder, sig, args):
-        pointer = builder.bitcast(builder.gep(args[0], [args[1]]), _VECTOR.as_pointer())
-        return _masked(builder, "load", _VECTOR, [
-            pointer, _ALIGN_8, _first(builder, args[2]), ir.Constant(_VECTOR, [0.0] * LANES)])
-    return lanes(a, types.intp, types.intp), codegen
+        pointer = builder.bitcast(builder.gep(args[0], [args[1]]), _ROW.as_pointer())
+        return _masked(builder, "load", _ROW, [
+            pointer, _ALIGN_8, _first(builder, args[2]), ir.Constant(_ROW, [0.0] * SIMD_WIDTH)])
+    return _row(a, types.intp, types.intp), codegen
 
 
 @numba_intrinsic
 def _store_simd(typing, a, i, count, x):
     def codegen(context, builder, sig, args):
-        pointer = builder.bitcast(builder.gep(args[0], [args[1]]), _VECTOR.as_pointer())
+        pointer = builder.bitcast(builder.gep(args[0], [args[1]]), _ROW.as_pointer())
         _masked(builder, "store", ir.VoidType(), [
-            _as_lanes(context, builder, args[3], sig.args[3]), pointer, _ALIGN_8,
+            _convert(context, builder, args[3], sig.args[3], _row), pointer, _ALIGN_8,
             _first(builder, args[2])])
         return context.get_dummy_value()
     return types.none(a, types.intp, types.intp, x), codegen
@@ -247,41 +254,32 @@ def _transposed(builder, block):
     return block
 
 
-def _lane_rows(context, builder, pointer, i):
-    for lane in range(LANES):
-        yield builder.gep(pointer, [builder.add(i, context.get_constant(types.intp, lane))])
-
-
-def _spaced_rows(context, builder, pointer, i, stride):
-    """Pointers to numbers i, i + stride, ...; of lanes, to every ``stride``-th row."""
+def _rows(context, builder, pointer, i, stride=None):
+    """Pointers to numbers i, i + stride, ...; of lanes, to every ``stride``-th row or each."""
+    stride = stride or context.get_constant(types.intp, 1)
     for lane in range(LANES):
         distance = builder.mul(stride, context.get_constant(types.intp, lane))
         row = builder.gep(pointer, [builder.add(i, distance)])
-        yield builder.bitcast(row, _VECTOR.as_pointer())
+        yield builder.bitcast(row, _LANES.as_pointer())
 
 
 def _store_rows(builder, values, targets, past_caches):
     for pointer, value in zip(targets, values):
-        stored = builder.store(value, pointer)
-        stored.align = 8 * LANES if past_caches else 8
+        stored = builder.store(value, pointer, align=8 * LANES if past_caches else 8)
         if past_caches:
             one = ir.Constant(ir.IntType(32), 1)
             stored.set_metadata("nontemporal", builder.module.add_metadata([one]))
 
 
 def _move(builder, sources, targets, past_caches=False):
-    block = []
-    for pointer in sources:
-        block.append(builder.load(pointer))
-        block[-1].align = 8
+    block = [builder.load(pointer, align=8) for pointer in sources]
     _store_rows(builder, _transposed(builder, block), targets, past_caches)
 
 
 @intrinsic(la.gather_tile)
 def _(typing, floats, i, stride, work, k):
     def codegen(context, builder, sig, args):
-        _move(builder, _spaced_rows(context, builder, *args[:3]),
-              _lane_rows(context, builder, *args[3:]))
+        _move(builder, _rows(context, builder, *args[:3]), _rows(context, builder, *args[3:]))
         return context.get_dummy_value()
     return types.none(floats, types.intp, types.intp, work, types.intp), codegen
 
@@ -290,8 +288,8 @@ def _scatter_tile(function, past_caches):
     @intrinsic(function)
     def _(typing, work, k, floats, i, stride):
         def codegen(context, builder, sig, args):
-            _move(builder, _lane_rows(context, builder, *args[:2]),
-                  _spaced_rows(context, builder, *args[2:]), past_caches)
+            _move(builder, _rows(context, builder, *args[:2]),
+                  _rows(context, builder, *args[2:]), past_caches)
             return context.get_dummy_value()
         return types.none(work, types.intp, floats, types.intp, types.intp), codegen
 
@@ -303,8 +301,8 @@ _scatter_tile(la.scatter_tile_past_caches, past_caches=True)
 @intrinsic(la.clear_tile_past_caches)
 def _(typing, floats, i, stride):
     def codegen(context, builder, sig, args):
-        zeros = [ir.Constant(_VECTOR, [0.0] * LANES)] * LANES
-        _store_rows(builder, zeros, _spaced_rows(context, builder, *args), True)
+        zeros = [ir.Constant(_LANES, [0.0] * LANES)] * LANES
+        _store_rows(builder, zeros, _rows(context, builder, *args), True)
         return context.get_dummy_value()
     return types.none(floats, types.intp, types.intp), codegen
 
@@ -312,31 +310,30 @@ def _(typing, floats, i, stride):
 @intrinsic(la.transpose_tile)
 def _(typing, work, i, k, stride):
     def codegen(context, builder, sig, args):
-        pointer, first, target, distance = args
-        one = context.get_constant(types.intp, 1)
-        _move(builder, _spaced_rows(context, builder, pointer, first, one),
-              _spaced_rows(context, builder, pointer, target, distance))
+        pointer, first, *target = args
+        _move(builder, _rows(context, builder, pointer, first),
+              _rows(context, builder, pointer, *target))
         return context.get_dummy_value()
     return types.none(work, types.intp, types.intp, types.intp), codegen
 
 
 @overload(la.lift)
 def _(value, like):
-    if like == lanes and value != lanes:
+    if _vector(like) and not _vector(value):
         return lambda value, like: _lift(value, like)
     return lambda value, like: value
 
 
 @overload(la.all_above)
 def _(a, b):
-    if lanes in (a, b):
+    if _vector(a, b):
         return lambda a, b: _all_above(a, b)
     return lambda a, b: a > b
 
 
 @overload(la.select_above)
 def _(a, b, x, y):
-    if lanes in (a, b, x, y):
+    if _vector(a, b, x, y):
         return lambda a, b, x, y: _select_above(a, b, x, y)
     return lambda a, b, x, y: x if a > b else y
 
@@ -349,7 +346,7 @@ def _(a):
 
 @overload(la.simd_width)
 def _(a):
-    count = 1 if a.dtype == lanes else LANES
+    count = 1 if a.dtype == lanes else SIMD_WIDTH
     return lambda a: count
 
 

@@ -12,7 +12,7 @@ from collections import namedtuple
 from ..machine_code.declare import kernel
 from .algebra import SE3, Inertia, Symmetric, constant3, constant9
 from .fields import MAX_FIELDS, MAX_OPTIONS
-from .lanes import LANES, constant, holds_lanes, load, store, store_lane
+from .lanes import LANES, SIMD_WIDTH, constant, holds_lanes, load, store, store_lane
 
 KernelArgs = namedtuple("KernelArgs", "ints table floats work")
 
@@ -70,8 +70,8 @@ nframes = _size(NFRAMES)
 
 @kernel
 def padded(r):
-    """nv rounded up to a multiple of ``LANES``."""
-    return (nv(r) + LANES - 1) // LANES * LANES
+    """nv rounded up to a multiple of ``SIMD_WIDTH``."""
+    return (nv(r) + SIMD_WIDTH - 1) // SIMD_WIDTH * SIMD_WIDTH
 
 
 @kernel

@@ -11,11 +11,11 @@ typedef struct {
   int64_t table[TABLE];
 } head;
 
-enum { HEAD = (sizeof(head) + 63) / 64 * 64, BEHIND = LANES };   /* kernels may read past the last field */
+enum { HEAD = (sizeof(head) + 63) / 64 * 64, BEHIND = SIMD_WIDTH };   /* kernels may read past the last field */
 
 static double *floats_of(void *work) { return (double *)((char *)work + HEAD); }
 
-static int64_t rounded(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
+static int64_t rounded(int64_t n) { return (n + SIMD_WIDTH - 1) / SIMD_WIDTH * SIMD_WIDTH; }
 
 static int64_t axis_length(const dyn_ros_model *model, int axis, int64_t constraints)
 {
@@ -32,7 +32,7 @@ static int64_t axis_length(const dyn_ros_model *model, int axis, int64_t constra
   case PARAMETERS_AXIS: return 10 * n;
   case MOMENTS_AXIS: return 4 * n;
   case PLACEMENTS_AXIS: return 6 * n;
-  case REGRESSION_AXIS: return rounded(10 * n) + LANES;
+  case REGRESSION_AXIS: return rounded(10 * n) + SIMD_WIDTH;
   default: return axis - LENGTH;
   }
 }

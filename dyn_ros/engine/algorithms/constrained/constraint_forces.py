@@ -191,7 +191,8 @@ def scale_eliminated(r):
         s = la.sqrt(absolute(la.load(r.work, ly.offset(r, aba.DINV) + j)))
         for k in range(0, ly.nconstraints(r), la.simd_width(r.work)):
             at = WIDTH * j + k
-            la.store_simd(r.work, Y + at, la.LANES, s * la.load_simd(r.work, X + at, la.LANES))
+            la.store_simd(r.work, Y + at, la.SIMD_WIDTH,
+                          s * la.load_simd(r.work, X + at, la.SIMD_WIDTH))
 
 
 @kernel
@@ -234,13 +235,13 @@ def couple(r, start, stop, first, second):
         r), ly.offset(r, COUPLING), ly.offset(r, SCALED), la.simd_width(r.work)
     for k in range(start, stop, 3):
         for i in range(0, stop if la.holds_lanes(r.work) else m, 2 * some):
-            x, y = product_along(r, rows_of(Y + k, WIDTH), rows_of(Y + i, WIDTH), 2 * la.LANES,
+            x, y = product_along(r, rows_of(Y + k, WIDTH), rows_of(Y + i, WIDTH), 2 * la.SIMD_WIDTH,
                                  first, second)
             for t in range(3):
                 row = C + WIDTH * (k + t) + i
-                la.store_simd(r.work, row, la.LANES, x[t])
+                la.store_simd(r.work, row, la.SIMD_WIDTH, x[t])
                 if i + some < m:
-                    la.store_simd(r.work, row + some, la.LANES, y[t])
+                    la.store_simd(r.work, row + some, la.SIMD_WIDTH, y[t])
                 if la.holds_lanes(r.work) and k + t < m:
                     la.store_simd(r.work, C + WIDTH * i + k + t, 1, x[t])
                     if i + some < m:
@@ -255,7 +256,7 @@ def add_free_motion(r, torque):
         total = la.load_simd(r.work, b + k, m - k)
         for j in range(ly.nv(r)):
             x = la.load(r.work, ly.offset(r, aba.DINV) + j) * la.load(r.work, torque + j)
-            total = total + x * la.load_simd(r.work, X + WIDTH * j + k, la.LANES)
+            total = total + x * la.load_simd(r.work, X + WIDTH * j + k, la.SIMD_WIDTH)
         la.store_simd(r.work, b + k, m - k, total)
 
 

@@ -18,7 +18,7 @@ from ...kernel import layout as ly
 from ...kernel.fields import MAX_CONSTRAINTS, field
 from ...machine_code.declare import kernel, subroutine
 
-WIDTH = -(-MAX_CONSTRAINTS // la.LANES) * la.LANES + la.LANES
+WIDTH = -(-MAX_CONSTRAINTS // la.SIMD_WIDTH) * la.SIMD_WIDTH + la.SIMD_WIDTH
 RELATIVE, ABSOLUTE, DAMPED = range(3)
 
 FACTOR = field("_semidefinite_work", (MAX_CONSTRAINTS, WIDTH))
@@ -41,7 +41,8 @@ def copy_rows(r, n, A, target):
     """target <- A, in whole vectors."""
     for i in range(0, WIDTH * n, WIDTH):
         for k in range(i, i + n, la.simd_width(r.work)):
-            la.store_simd(r.work, target + k, la.LANES, la.load_simd(r.work, A + k, la.LANES))
+            la.store_simd(r.work, target + k, la.SIMD_WIDTH,
+                          la.load_simd(r.work, A + k, la.SIMD_WIDTH))
 
 
 @kernel
@@ -49,15 +50,16 @@ def clear_rows(r, rows, n, A):
     """Clear rows of n numbers, in whole vectors."""
     for i in range(0, WIDTH * rows, WIDTH):
         for k in range(i, i + n, la.simd_width(r.work)):
-            la.store_simd(r.work, A + k, la.LANES, la.lift(0.0, la.load_simd(r.work, A, la.LANES)))
+            la.store_simd(r.work, A + k, la.SIMD_WIDTH,
+                          la.lift(0.0, la.load_simd(r.work, A, la.SIMD_WIDTH)))
 
 
 @kernel
 def subtract_row(r, a, s, b, count):
     """a <- a - s b for rows at offsets a and b."""
     for j in range(0, count, la.simd_width(r.work)):
-        la.store_simd(r.work, a + j, la.LANES, la.load_simd(r.work, a + j, la.LANES)
-                      - s * la.load_simd(r.work, b + j, la.LANES))
+        la.store_simd(r.work, a + j, la.SIMD_WIDTH, la.load_simd(r.work, a + j, la.SIMD_WIDTH)
+                      - s * la.load_simd(r.work, b + j, la.SIMD_WIDTH))
 
 
 @kernel
@@ -127,7 +129,7 @@ def factor_semidefinite(r, n, A, shift):
 @kernel
 def sum_simd(r, x):
     """The sum of a vector."""
-    la.store_simd(r.work, ly.offset(r, RIGHT), la.LANES, x)
+    la.store_simd(r.work, ly.offset(r, RIGHT), la.SIMD_WIDTH, x)
     total = la.load(r.work, ly.offset(r, RIGHT))
     for t in range(1, la.simd_width(r.work)):
         total = total + la.load(r.work, ly.offset(r, RIGHT) + t)
@@ -142,12 +144,12 @@ def trace_of_inverse(r, n, weights):
     A, the same of D^-1/2 A D^-1/2, with D that diagonal.
     """
     E, D = ly.offset(r, INVERSE), ly.offset(r, PIVOTS)
-    squares = la.lift(0.0, la.load_simd(r.work, E, la.LANES))
+    squares = la.lift(0.0, la.load_simd(r.work, E, la.SIMD_WIDTH))
     for k in range(n):
         d = absolute(la.load(r.work, D + k))
         for j in range(0, k + 1, la.simd_width(r.work)):
-            x = la.load_simd(r.work, E + WIDTH * k + j, la.LANES)
-            squares = squares + d * (x * x * la.load_simd(r.work, weights + j, la.LANES))
+            x = la.load_simd(r.work, E + WIDTH * k + j, la.SIMD_WIDTH)
+            squares = squares + d * (x * x * la.load_simd(r.work, weights + j, la.SIMD_WIDTH))
     return sum_simd(r, squares)
 
 
@@ -187,7 +189,7 @@ def solve_factored(r, n, x):
         x_k = la.load(r.work, y + k)
         la.store(r.work, x + k, x_k)
         for j in range(0, k, la.simd_width(r.work)):
-            la.store_simd(r.work, y + j, la.LANES, la.load_simd(r.work, y + j, la.LANES)
+            la.store_simd(r.work, y + j, la.SIMD_WIDTH, la.load_simd(r.work, y + j, la.SIMD_WIDTH)
                           - x_k * la.load_simd(r.work, L + WIDTH * k + j, k - j))
 
 
@@ -317,17 +319,18 @@ def store_inverse(r, n, target):
         s = la.sqrt(absolute(la.load(r.work, ly.offset(r, PIVOTS) + k)))
         for j in range(0, k + 1, la.simd_width(r.work)):
             row = E + WIDTH * k + j
-            la.store_simd(r.work, row, la.LANES, s * la.load_simd(r.work, row, la.LANES))
+            la.store_simd(r.work, row, la.SIMD_WIDTH, s * la.load_simd(r.work, row, la.SIMD_WIDTH))
     if la.holds_lanes(r.work):
         square_lanes(r, n, target)
         return
     for i in range(n):
         for j in range(0, n, la.simd_width(r.work)):
-            total = la.lift(0.0, la.load_simd(r.work, E, la.LANES))
+            total = la.lift(0.0, la.load_simd(r.work, E, la.SIMD_WIDTH))
             for k in range(max(i, j), n):
                 row = E + WIDTH * k
-                total = total + la.load(r.work, row + i) * la.load_simd(r.work, row + j, la.LANES)
-            la.store_simd(r.work, target + WIDTH * i + j, la.LANES, total)
+                total = total + la.load(r.work, row + i) * la.load_simd(r.work, row + j,
+                                                                        la.SIMD_WIDTH)
+            la.store_simd(r.work, target + WIDTH * i + j, la.SIMD_WIDTH, total)
 
 
 @subroutine

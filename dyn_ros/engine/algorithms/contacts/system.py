@@ -23,8 +23,8 @@ def largest_violation(r, forces):
         x = la.load_simd(r.work, offset(r, EXCESS) + k, m - k)
         for i in range(m):
             x = x + la.load(r.work, forces + i) * la.load_simd(
-                r.work, offset(r, COUPLING) + semidefinite.WIDTH * i + k, la.LANES)
-        la.store_simd(r.work, offset(r, VIOLATION) + k, la.LANES, x)
+                r.work, offset(r, COUPLING) + semidefinite.WIDTH * i + k, la.SIMD_WIDTH)
+        la.store_simd(r.work, offset(r, VIOLATION) + k, la.SIMD_WIDTH, x)
     total = largest
     for k in range(m):
         x = semidefinite.absolute(la.load(r.work, offset(r, VIOLATION) + k))

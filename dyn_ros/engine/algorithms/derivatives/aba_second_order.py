@@ -18,7 +18,7 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import layout as ly
 from ...kernel.fields import F_EXT, TAU_IN, Q, V, field
-from ...kernel.lanes import LANES, load_simd, simd_width, store_simd
+from ...kernel.lanes import SIMD_WIDTH, load_simd, simd_width, store_simd
 from ...kernel.types import Array, ArrayLike
 from ...machine_code.declare import kernel, sequence, subroutine
 from ...model.model import Model
@@ -38,7 +38,7 @@ D2DDQ_DQDV = field("d2ddq_dqdv", rnea_second_order.CUBE,
 D2DDQ_DTAUDQ = field("d2ddq_dtaudq", rnea_second_order.CUBE,
                      "[i, j, k] is the derivative of Minv[i, j] along velocity k; torques in N m "
                      "or N.")
-SLICE = field("_slice", ("nv", LANES))
+SLICE = field("_slice", ("nv", SIMD_WIDTH))
 
 
 @kernel
@@ -92,13 +92,13 @@ def less_minverse_times_tensor(r, X, B):
     for jk in range(0, n * n, simd_width(r.work)):
         count = n * n - jk
         for l in range(n):
-            store_simd(r.work, s + LANES * l, count,
+            store_simd(r.work, s + SIMD_WIDTH * l, count,
                        load_simd(r.work, B + n * n * l + jk, count))
         for i in range(0, n, 8):
             total = zeros(r)
             for l in range(n):
                 total = minverse.add_scaled(total, minverse.load_eight(r.work, W + n * l + i),
-                                            load_simd(r.work, s + LANES * l, LANES))
+                                            load_simd(r.work, s + SIMD_WIDTH * l, SIMD_WIDTH))
             for t in range(min(8, n - i)):
                 store_simd(r.work, X + n * n * (i + t) + jk, count, -total[t])
 

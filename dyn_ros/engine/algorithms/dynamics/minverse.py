@@ -130,8 +130,8 @@ def add_row(r, x, y, i, c, j):
     """Add the contribution of row j of V to rows i to i + 3 of V' V, in columns c, c + 1, ..."""
     row, k = ly.offset(r, ROOT) + ly.padded(r) * j + i, ly.offset(r, ROOT) + ly.padded(r) * j + c
     a = load_four(r.work, row)
-    return (add_scaled_four(x, a, la.load_simd(r.work, k, la.LANES)),
-            add_scaled_four(y, a, la.load_simd(r.work, k + la.simd_width(r.work), la.LANES)))
+    return (add_scaled_four(x, a, la.load_simd(r.work, k, la.SIMD_WIDTH)),
+            add_scaled_four(y, a, la.load_simd(r.work, k + la.simd_width(r.work), la.SIMD_WIDTH)))
 
 
 @kernel
@@ -155,7 +155,7 @@ def square_root(r):
     n, V_, W, some = ly.nv(r), ly.offset(r, ROOT), ly.offset(r, MINV), la.simd_width(r.work)
     for i in range(0, n, 4):
         for c in range(i, n, 2 * some):
-            zero = 0.0 * la.load_simd(r.work, V_ + c, la.LANES)
+            zero = 0.0 * la.load_simd(r.work, V_ + c, la.SIMD_WIDTH)
             x = (zero, zero, zero, zero)
             y = x
             for j in range(min(i + 4, n) - 1, i, -1):

@@ -31,11 +31,11 @@ NFEATURES = 5
 
 FEATURES = field("_features", ("nv", NFEATURES))
 ROW_WEIGHTS = field("_row_weights", ("nv",))
-# A row per velocity: columns of all bodies, zeros up to a multiple of LANES, features, torque
+# A row per velocity: columns of all bodies, zeros up to a multiple of SIMD_WIDTH, features, torque
 EQUATIONS = field("_equations", ("nv", "regression"), zeros=True)
 WEIGHT = field("_weight", (1,))                 # of the row of this velocity; zero in padding lanes
-WEIGHTED = field("_weighted", (la.LANES,))
-TRANSPOSED = field("_equations_by_state", (la.LANES, "regression"))  # every LANES numbers a vector
+WEIGHTED = field("_weighted", (la.SIMD_WIDTH,))     # a tile of lanes
+TRANSPOSED = field("_equations_by_state", ("regression",))      # of a row: vectors for each state
 PRODUCTS = field("_products", ("nv", "regression", "regression"),
                  "Sums of products of the columns, in and above the diagonal blocks.", summed=True)
 
@@ -44,12 +44,13 @@ PRODUCTS = field("_products", ("nv", "regression", "regression"),
 
 @kernel
 def row_length(r):
-    return (10 * ly.njoints(r) + la.LANES - 1) // la.LANES * la.LANES + la.LANES
+    blocks = (10 * ly.njoints(r) + la.SIMD_WIDTH - 1) // la.SIMD_WIDTH
+    return blocks * la.SIMD_WIDTH + la.SIMD_WIDTH
 
 
 @kernel
 def first_feature(r):
-    return row_length(r) - la.LANES
+    return row_length(r) - la.SIMD_WIDTH
 
 
 @kernel
@@ -251,7 +252,7 @@ def normal_equations(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Ar
     """
     sums: Array = _normal_equations(model, data, threads, q, v, a, tau, features,
                                     _not_negative(model, weights))
-    first = axis_lengths(model, ("regression",))[0] - la.LANES
+    first = axis_lengths(model, ("regression",))[0] - la.SIMD_WIDTH
     torque, columns = first + NFEATURES, np.r_[:10 * model.njoints, first:first + NFEATURES]
     WW = np.empty((model.nv, len(columns), len(columns)))
     above = columns[:, None] <= columns             # on and above the diagonal
