@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from dyn_ros.engine.call.robot_library import LIBRARIES
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "api" / "examples.rst"
-OPTIONAL = {"dyn_ros.logs": "pyarrow"}      # what a module needs in addition to the engine
+# What modules and functions need in addition to the engine.
+OPTIONAL = {"dyn_ros.logs": "pyarrow", "dyn_ros.load_native": "llvmlite"}
 PUBLIC = [(module, name) for module in ("dyn_ros", "dyn_ros.logs")
           for name in importlib.import_module(module).__all__]
 
@@ -31,10 +34,16 @@ def names():
     return test.globs
 
 
+@pytest.fixture(autouse=True)
+def no_library_remains():
+    yield
+    LIBRARIES.clear()
+
+
 @pytest.mark.parametrize("module, name", PUBLIC, ids=[".".join(each) for each in PUBLIC])
 def test_it_has_an_example_that_runs(names, module, name):
-    if module in OPTIONAL:
-        pytest.importorskip(OPTIONAL[module], reason=f"no {OPTIONAL[module]}: run `make test`")
+    for needed in {OPTIONAL.get(module), OPTIONAL.get(f"{module}.{name}")} - {None}:
+        pytest.importorskip(needed, reason=f"no {needed}: run `make test`")
     value = getattr(importlib.import_module(module), name)
     text = inspect.getdoc(value)
     assert text and "\nExamples\n--------\n" in text, "add an example to its docstring"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``dyn_ros export``: a library for C and C++, and model files that it reads."""
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 
 from ..engine.model import Model
@@ -48,7 +49,13 @@ def add_export(commands: Commands) -> None:
                          help="warnings about the robot are errors")
 
 
+_OF_ROBOT: dict[str, object] = {"name": None, "fixed": False, "inputs": [], "python": False}
+_OF_LIBRARY = {"functions": None, "target": None}
+
+
 def _export(options: argparse.Namespace) -> None:
+    if options.robot is None:
+        _reject(options, _OF_ROBOT, "--robot")
     if options.file is not None:
         _write_model(options)
     elif options.out is None:
@@ -62,6 +69,7 @@ def _write_model(options: argparse.Namespace) -> None:
     if options.robot is not None:
         raise UsageError("--model and --robot exclude each other: a library for one robot needs no "
                          "model file")
+    _reject(options, _OF_LIBRARY, "--out FOLDER without --model")
     options.robot = options.file
     if options.out is None and str(options.robot) == "-":
         raise UsageError("specify --out FILE: the robot is read from standard input")
@@ -70,6 +78,13 @@ def _write_model(options: argparse.Namespace) -> None:
     with reported(out):
         write_model(model, out)
     print(f"wrote {out}: {model.name}, {model.njoints} joints, {out.stat().st_size} bytes")
+
+
+def _reject(options: argparse.Namespace, defaults: Mapping[str, object], needed: str) -> None:
+    """Raise a UsageError for an option that would have no effect."""
+    for name, default in defaults.items():
+        if getattr(options, name) != default:
+            raise UsageError(f"--{name} needs {needed}")
 
 
 def _model(options: argparse.Namespace) -> Model:

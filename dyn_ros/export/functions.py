@@ -10,9 +10,11 @@ from typing import Any
 
 from ..engine import algorithms
 from ..engine.algorithms.contacts.packed import CONTACTS, ROWS
+from ..engine.algorithms.dynamics.cholesky import OPERATION, UT_SOLVE
 from ..engine.algorithms.filters.momentum_observer import COULOMB, OBSERVER_GAIN
 from ..engine.call.algorithm import ALGORITHMS, Algorithm
 from ..engine.kernel.fields import CONSTRAINTS, FRAME, REFERENCE_FRAME, TERMS, Field, Option
+from ..engine.model.frames import ReferenceFrame
 
 _TABLES = {CONTACTS: "contacts", CONSTRAINTS: "constraints"}
 _EXCLUDED = ("normal_equations",)       # sums over recordings, with functions of Python around it
@@ -62,6 +64,13 @@ def parameter_name(known: Field | Option) -> str:
     if isinstance(known, Field) and known in _NAMES:
         return _NAMES[known]
     return table_name(known) or known.name.lstrip("_")
+
+
+def option_end(algorithm: Algorithm, option: Option) -> int:
+    """The number after the last one that an option can be."""
+    ends = {OPERATION: UT_SOLVE + 1, REFERENCE_FRAME: len(ReferenceFrame),
+            TERMS: 1 << len(algorithm.results)}
+    return ends.get(option, 1 << option.bits)
 
 
 def public_function(name: str) -> Any:

@@ -21,8 +21,9 @@ from .functions import functions
 
 RUNTIME = Path(__file__).parent / "runtime"
 _CROSS = {"aarch64": "aarch64-linux-gnu-"}
-_FLAGS = ("-std=c11", "-O2", "-DNDEBUG", "-fPIC", "-fno-math-errno",
-          "-ffunction-sections", "-fdata-sections", "-Wall", "-Wextra")
+# Some compilers protect the stack by default, with functions of the C library.
+_FLAGS = ("-std=c11", "-O2", "-DNDEBUG", "-fPIC", "-fno-math-errno", "-fno-stack-protector",
+          "-U_FORTIFY_SOURCE", "-ffunction-sections", "-fdata-sections", "-Wall", "-Wextra")
 
 
 def export_library(folder: str | os.PathLike[str], names: Sequence[str] | None = None,
@@ -55,17 +56,15 @@ def export_library(folder: str | os.PathLike[str], names: Sequence[str] | None =
     chosen, levels = functions(names), checked_targets(targets)
     compile_entries([program.one for one in chosen for program in one.algorithm.programs], levels,
                     progress)
-    include = Path(folder) / "include"
-    include.mkdir(parents=True, exist_ok=True)
-    (include / "dyn_ros.h").write_text(header.header(chosen), encoding="utf-8")
-    (include / "dyn_ros.hpp").write_text(cpp_header.header(chosen), encoding="utf-8")
+    headers = {"dyn_ros.h": header.header(chosen), "dyn_ros.hpp": cpp_header.header(chosen)}
     generated = {"layout.h": sources.layout_header(),
                  "functions.c": sources.functions_source(chosen)}
 
     def objects(level: str) -> dict[str, bytes]:
         return {program.one.symbol: program.one.code_for(level)
                 for one in chosen for program in one.algorithm.programs}
-    link(Path(folder), "dyn_ros", levels, objects, generated, sorted(RUNTIME.glob("*.c")))
+    link(Path(folder), "dyn_ros", levels, objects, headers, generated,
+         sorted(RUNTIME.glob("*.c")))
 
 
 def checked_targets(targets: Sequence[str] | None) -> list[str]:
@@ -79,6 +78,7 @@ def checked_targets(targets: Sequence[str] | None) -> list[str]:
                          "to a folder of its own")
     for level in levels:
         _tool(level, "gcc")
+        _tool(level, "ar")
     return levels
 
 
@@ -95,12 +95,12 @@ def _tool(level: str, name: str) -> list[str]:
     """The command of a compiler or of ``ar`` for a target."""
     is_native = TARGETS[level].triple == TARGETS[best_target()].triple
     prefix = "" if is_native else _CROSS.get(level, "")
-    own = os.environ.get("CC", "cc") if name == "gcc" and not prefix else prefix + name
-    words = shlex.split(own)
+    is_own = name == "gcc" and not prefix
+    words = shlex.split(os.environ.get("CC", "")) or ["cc"] if is_own else [prefix + name]
     if not shutil.which(words[0]):
+        package = f"gcc-{prefix}".removesuffix("-") if prefix else "gcc"
         raise FileNotFoundError(f"{words[0]} is needed to link the library for {level}: install "
-                                f"{f'gcc-{prefix}'.removesuffix('-') if prefix else 'gcc'}, or "
-                                "set CC")
+                                f"{package}{', or set CC' * is_own}")
     return words
 
 
@@ -111,39 +111,60 @@ def _run(command: Sequence[str]) -> None:
 
 
 def link(folder: Path, name: str, levels: Sequence[str],
-         objects: Callable[[str], Mapping[str, bytes]], generated: Mapping[str, str],
-         fixed: Sequence[Path] = (), hidden_from_c: Sequence[str] = ()) -> None:
-    """Link a library with the header NAME.h in ``folder`` for each target, with its packages.
+         objects: Callable[[str], Mapping[str, bytes]], headers: Mapping[str, str],
+         generated: Mapping[str, str], fixed: Sequence[Path] = (),
+         hidden_from_c: Sequence[str] = ()) -> None:
+    """Write a library to a folder: one for each target, its headers and its packages.
 
     ``objects`` returns those of a target by symbol; ``generated`` and ``fixed`` are sources;
-    ``hidden_from_c`` are symbols for others, which are not in the header.
+    ``hidden_from_c`` are symbols for others, which are not in the header NAME.h.
     """
-    header_file, lib = folder / "include" / f"{name}.h", folder / "lib"
-    visible = [*re.findall(rf"\b({name}_\w+)(?:\(|;)", header_file.read_text()), *hidden_from_c]
-    for level in levels:
-        place = lib if level == levels[0] else lib / "glibc-hwcaps" / level
-        place.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="dyn_ros-export-") as temporary:
-            build = Path(temporary)
-            for file, text in generated.items():
-                (build / file).write_text(text, encoding="utf-8")
+    visible = [*re.findall(rf"\b({name}_\w+)(?:\(|;)", headers[f"{name}.h"]), *hidden_from_c]
+    exported = f"{{ global: {'; '.join(dict.fromkeys(visible))}; local: *; }};\n"
+    with tempfile.TemporaryDirectory(prefix="dyn_ros-export-") as temporary:
+        result = Path(temporary) / "result"
+        _write(result / "include", headers)
+        for level in levels:
+            build = Path(temporary) / level
+            _write(build, {**generated, "symbols": exported})
             for symbol, content in objects(level).items():
                 (build / f"{symbol}.o").write_bytes(content)
             for source in (*fixed, *(build / file for file in generated if file.endswith(".c"))):
-                _run([*_tool(level, "gcc"), *_FLAGS, f"-I{build}", f"-I{header_file.parent}",
+                _run([*_tool(level, "gcc"), *_FLAGS, f"-I{build}", f"-I{result / 'include'}",
                       f"-I{RUNTIME}", "-c", str(source), "-o", str(build / f"{source.stem}.o")])
-            (build / "symbols").write_text(
-                f"{{ global: {'; '.join(dict.fromkeys(visible))}; local: *; }};\n")
-            _link_objects(level, place, name, build)
-    packages.write(lib, name)
+            place = result / "lib"
+            _link_objects(level, place if level == levels[0] else place / "glibc-hwcaps" / level,
+                          name, build)
+        packages.write(result / "lib", name)
+        for old in folder.glob(f"lib/glibc-hwcaps/*/lib{name}.*"):      # the loader prefers them
+            old.unlink()
+        _install(result, folder)
+
+
+def _write(folder: Path, texts: Mapping[str, str]) -> None:
+    folder.mkdir(parents=True)
+    for file, text in texts.items():
+        (folder / file).write_text(text, encoding="utf-8")
+
+
+def _install(result: Path, folder: Path) -> None:
+    """Copy files to a folder; programs that use a library in it keep the old one."""
+    for path in sorted(result.rglob("*")):
+        target = folder / path.relative_to(result)
+        if path.is_dir():
+            target.mkdir(parents=True, exist_ok=True)
+        else:
+            target.unlink(missing_ok=True)
+            shutil.copy(path, target, follow_symlinks=False)
 
 
 def _link_objects(level: str, place: Path, name: str, build: Path) -> None:
     """Link the objects in a folder to a shared and to a static library."""
     objects = sorted(map(str, build.glob("*.o")))
+    place.mkdir(parents=True, exist_ok=True)
     soname = packages.soname(name)
-    _run([*_tool(level, "gcc"), "-shared", "-nostdlib", f"-Wl,-soname,{soname}",
+    needs = [f"-Wl,-z,{level}"] if level.startswith("x86") else []      # the loader refuses others
+    _run([*_tool(level, "gcc"), "-shared", "-nostdlib", *needs, f"-Wl,-soname,{soname}",
           f"-Wl,--version-script={build / 'symbols'}", "-Wl,--gc-sections", "-Wl,-z,relro,-z,now",
           "-o", str(place / soname), *objects, "-lc"])
-    (place / f"lib{name}.a").unlink(missing_ok=True)
     _run([*_tool(level, "ar"), "rcsD", str(place / f"lib{name}.a"), *objects])

@@ -27,6 +27,4 @@ def write(lib: Path, name: str) -> None:
             text = text.replace(f"@{key}@", value)
         (lib / place).parent.mkdir(parents=True, exist_ok=True)
         (lib / place).write_text(text, encoding="utf-8")
-    link = lib / f"lib{name}.so"
-    link.unlink(missing_ok=True)
-    link.symlink_to(soname(name))
+    (lib / f"lib{name}.so").symlink_to(soname(name))

@@ -20,7 +20,7 @@ from ..engine.kernel.fields import FRAME, REFERENCE_FRAME, Field
 from ..engine.kernel.types import Array
 from ..engine.model.frames import ReferenceFrame
 from ..engine.model.model import Model
-from .functions import functions, parameter_name, table_name
+from .functions import functions, option_end, parameter_name, table_name
 from .specialize.emit import Writer, declarations, has_fma, object_of, sincos_functions
 from .specialize.order import ordered
 from .specialize.trace import NotTraceable, Operand, Table, Trace, operands, run
@@ -190,9 +190,16 @@ def _options(model: Model, algorithm: Algorithm, values: Mapping[str, int | str]
         if option == FRAME:
             numbers[int(option)] = model.frame_index(str(value))
         elif option == REFERENCE_FRAME:
-            frame = ReferenceFrame[value] if isinstance(value, str) else ReferenceFrame(value)
-            numbers[int(option)], value = int(frame), frame.name.lower()
+            known = ReferenceFrame.__members__
+            if value not in known:
+                raise ValueError(f"options: reference_frame: expected {', '.join(known)}, got "
+                                 f"{value!r:.80}")
+            numbers[int(option)], value = int(known[str(value)]), str(value).lower()
         else:
+            end = option_end(algorithm, option)
+            if not str(value).isdecimal() or int(value) >= end:
+                raise ValueError(f"options: {option.name}: expected 0 to {end - 1}, got "
+                                 f"{value!r:.80}")
             numbers[int(option)] = int(value)
         suffix += "_" + re.sub(r"\W", "_", str(value), flags=re.ASCII)
     return numbers, suffix

@@ -58,8 +58,8 @@ def export_robot_library(folder: str | os.PathLike[str], model: Model, name: str
     inputs : sequence of str
         Optional inputs that the functions take, such as "f_ext".
     python : bool
-        Also include what ``load_native`` loads, for functions without options; derivatives are not
-        faster than those for all robots.
+        Also include what ``load_native`` loads, for functions without options and with at most one
+        optional input; derivatives are not faster than those for all robots.
     progress : callable, optional
         Called as ``progress(done, total, name)`` before a function is compiled.
 
@@ -74,7 +74,9 @@ def export_robot_library(folder: str | os.PathLike[str], model: Model, name: str
     prefix = re.sub(r"\W", "_", model.name, flags=re.ASCII).lower() if name is None else name
     if not _IDENTIFIER.fullmatch(prefix):
         raise ValueError(f"name: expected an identifier of C, got {prefix!r:.80}")
-    levels, wanted = checked_targets(targets), [_parsed(text) for text in names or USUAL]
+    levels, wanted = checked_targets(targets), [
+        _parsed(text) for text in dict.fromkeys(names or USUAL)]
+    _check_inputs(inputs, [one.function for one in wanted])
     made: dict[str, list[Specialized]] = {}
     entries: dict[str, list[SpecializedEntry]] = {level: [] for level in levels}
     for level in levels:
@@ -83,22 +85,39 @@ def export_robot_library(folder: str | os.PathLike[str], model: Model, name: str
             if progress:
                 progress(len(made[level]), len(wanted), one.function.name)
             made[level].append(_specialized(model, one, prefix, level, settable, inputs))
-            if python and _pays_in_python(one.function):
-                entries[level].append(specialized_entry(model, one.function.name, level))
-    include = Path(folder) / "include"
-    include.mkdir(parents=True, exist_ok=True)
+            if python:
+                entries[level] += _entries(model, one.function, level)
+        symbols = [one.symbol for one in made[level]]
+        for symbol in symbols:
+            if symbols.count(symbol) > 1:
+                raise ValueError(f"functions: two of them would be {symbol} in C; export them "
+                                 "with different names to different folders")
     text = _header(model, prefix, list(zip(wanted, made[levels[0]])), settable, inputs)
-    (include / f"{prefix}.h").write_text(text, encoding="utf-8")
     link(Path(folder), prefix, levels,
          lambda level: ({one.symbol: one.content for one in made[level]}
                         | {entry.symbol: entry.content for entry in entries[level]}),
+         {f"{prefix}.h": text},
          {"constants.c": _constants(model, prefix)} if settable else {},
          hidden_from_c=[symbol for entry in entries[levels[0]]
                         for symbol in (entry.symbol, entry.digest_symbol)])
 
 
-def _pays_in_python(function: Function) -> bool:
-    return not function.algorithm.options and "derivatives" not in function.name
+def _check_inputs(inputs: Sequence[str], chosen: Sequence[Function]) -> None:
+    known = sorted({parameter_name(x) for one in chosen for x in one.algorithm.optional})
+    for name in inputs:
+        if name not in known:
+            raise ValueError(f"inputs: no function has the optional input {name!r}; available: "
+                             f"{', '.join(known) or 'none'}")
+
+
+def _entries(model: Model, function: Function, level: str) -> list[SpecializedEntry]:
+    """The entry for Python, if there can be one that pays."""
+    if "derivatives" in function.name:
+        return []
+    try:
+        return [specialized_entry(model, function.name, level)]
+    except NotTraceable:
+        return []
 
 
 def _parsed(text: str) -> _Wanted:

@@ -77,6 +77,15 @@ def test_symbols(library):
     assert not any("private" in name for _, name in found)
 
 
+def test_a_compiler_that_protects_the_stack(tmp_path, monkeypatch):
+    """As some do by default, with a function of the C library."""
+    require_tools("nm")
+    monkeypatch.setenv("CC", "cc -fstack-protector-all -D_FORTIFY_SOURCE=2")
+    export_library(tmp_path, ["contact_dynamics"])
+    found = symbols(tmp_path / "lib" / "libdyn_ros.so", "-D")
+    assert {name for kind, name in found if kind == "U"} <= {"memcpy", "memset"}
+
+
 def test_soname(library):
     require_tools("readelf")
     assert "SONAME" in done(["readelf", "-d", library / "lib" / "libdyn_ros.so"])

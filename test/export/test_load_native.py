@@ -71,6 +71,57 @@ def test_what_is_no_such_library_is_refused(tmp_path):
         dyn_ros.load_native(library_of_all)
 
 
+def test_a_file_name_without_a_folder(path, tmp_path, monkeypatch):
+    """It is a file here; the loader alone would search in the folders of the system."""
+    shutil.copy(path, tmp_path / "here.so")
+    monkeypatch.chdir(tmp_path)
+    assert sorted(dyn_ros.load_native("here.so")) == sorted(NAMES)
+    with pytest.raises(OSError, match="libm.so.6: there is no such file"):
+        dyn_ros.load_native("libm.so.6")
+
+
+def test_what_would_end_the_process_is_refused(path, tmp_path):
+    """The loader maps an incomplete file: reading what it does not have is a bus error."""
+    content, file = path.read_bytes(), tmp_path / "part.so"
+    for length in (70, 1000, 5000, len(content) // 2):
+        file.write_bytes(content[:length])
+        with pytest.raises(OSError, match="part.so: the file is incomplete"):
+            dyn_ros.load_native(file)
+    for other in (b"", b"no library", content[:18] + b"\xff\xff" + content[20:]):
+        file.write_bytes(other)
+        with pytest.raises(OSError, match="part.so: no shared library for this machine"):
+            dyn_ros.load_native(file)
+    with pytest.raises(OSError, match="there is no such file"):
+        dyn_ros.load_native(tmp_path)
+
+
+def test_a_file_that_was_replaced(path, tmp_path):
+    """The loader would return the old one."""
+    file = tmp_path / "arm.so"
+    shutil.copy(path, file)
+    assert dyn_ros.load_native(file) == dyn_ros.load_native(file)
+    file.unlink()
+    export_robot_library(tmp_path, dyn_ros.Model.from_urdf_file(ARM), "arm", ["crba"], python=True)
+    shutil.copy(tmp_path / "lib" / "libarm.so", file)
+    with pytest.raises(OSError, match="has changed since it was loaded; write it to another"):
+        dyn_ros.load_native(file)
+
+
+def test_functions_without_an_entry_for_python(tmp_path):
+    """Such as one with several optional inputs; those with one are there."""
+    model = dyn_ros.Model.from_urdf_file(ARM)
+    export_robot_library(tmp_path, model, "arm", ["forward_kinematics", "crba"], python=True)
+    assert dyn_ros.load_native(tmp_path / "lib" / "libarm.so", model) == ["crba"]
+
+
+def test_a_robot_with_another_placement(path):
+    text = ARM.read_text().replace('xyz="0.03 0 0.185"', 'xyz="0.03 0 0.186"')
+    other = dyn_ros.Model.from_urdf(text)
+    assert not np.array_equal(results(other)[4], results(dyn_ros.Model.from_urdf_file(ARM))[4])
+    with pytest.raises(ValueError, match="is not for Model"):
+        dyn_ros.load_native(path, other)
+
+
 def path_of_libm():
     for line in Path("/proc/self/maps").read_text().splitlines():
         if "/libm.so" in line or "/libm-" in line:

@@ -125,11 +125,24 @@ def test_the_command(tmp_path, capsys):
                        dyn_ros.generalized_gravity(model, dyn_ros.Data(model), q), atol=1e-13)
 
 
+def test_functions_of_one_name(tmp_path):
+    arm = dyn_ros.Model.from_urdf_file("dyn_ros/robots/arm7.urdf")
+    both = arm.with_frame("a-b", "tool").with_frame("a_b", "hand_link")
+    with pytest.raises(ValueError, match="two of them would be arm7_frame_jacobian_a_b_local in C"):
+        export_robot_library(tmp_path / "out", both, names=[
+            f"frame_jacobian:frame={frame},reference_frame=LOCAL" for frame in ("a-b", "a_b")])
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(("arguments", "text"), [
     (["--name", "my arm"], "name: expected an identifier of C, got 'my arm'"),
     (["--functions", "contact_dynamics"], "takes constraints or contacts"),
     (["--functions", "frame_jacobian"], "options: frame_jacobian expects frame, reference_frame"),
     (["--functions", "nothing"], "'nothing' cannot be exported"),
+    (["--functions", "cholesky_solve:operation=6"], "options: operation: expected 0 to 5, got '6'"),
+    (["--functions", "frame_jacobian:frame=tool,reference_frame=HERE"],
+     "options: reference_frame: expected WORLD, LOCAL, LOCAL_WORLD_ALIGNED, got 'HERE'"),
+    (["--inputs", "wind"], "inputs: no function has the optional input 'wind'; available: f_ext"),
     (["--model", "robot.urdf"], "--model and --robot exclude each other"),
 ])
 def test_errors(tmp_path, capsys, arguments, text):

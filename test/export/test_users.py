@@ -148,6 +148,9 @@ def test_the_loader_chooses_a_level(tmp_path):
     (["--out", "OUT", "--target", "x86-64-v9"], "no target 'x86-64-v9'; available: x86-64-v2"),
     (["--out", "OUT", "--target", "aarch64", "x86-64-v3"], "different processors; export each"),
     (["--model", "OUT/none.urdf"], "none.urdf: No such file"),
+    (["--model", "OUT/none.urdf", "--target", "aarch64"], "--target needs --out FOLDER without"),
+    (["--out", "OUT", "--python"], "--python needs --robot"),
+    (["--out", "OUT", "--inputs", "f_ext"], "--inputs needs --robot"),
     ([], "specify --out FOLDER"),
 ])
 def test_errors_of_the_command(tmp_path, capsys, arguments, text):
@@ -157,11 +160,36 @@ def test_errors_of_the_command(tmp_path, capsys, arguments, text):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_compiler(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("CC", "no_such_compiler")
+@pytest.mark.parametrize(("compiler", "text"), [
+    ("no_such_compiler", "no_such_compiler is needed to link"), ("false", "false -std=c11")])
+def test_no_compiler(tmp_path, capsys, monkeypatch, compiler, text):
+    monkeypatch.setenv("CC", compiler)
     assert main(["export", "--out", str(tmp_path), "--functions", "rnea"]) == 2
-    assert "no_such_compiler is needed to link" in capsys.readouterr().err
+    assert text in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_another_library_in_the_folder_is_replaced(tmp_path, monkeypatch):
+    """With all of its levels, which the loader would prefer; programs that run keep theirs."""
+    if not best_target().startswith("x86-64"):
+        pytest.skip("other processors have no levels")
+    monkeypatch.setenv("CC", "")
+    export_library(tmp_path, ["crba"], ["x86-64-v2", "x86-64-v3"])
+    shared = Path(os.path.realpath(tmp_path / "lib" / "libdyn_ros.so"))
+    with shared.open("rb") as old:
+        content = old.read()
+        export_library(tmp_path, ["rnea"], ["x86-64-v2"])
+        assert old.seek(0) == 0 and old.read() == content != shared.read_bytes()
+    assert not list(tmp_path.glob("lib/glibc-hwcaps/*/*"))
+
+
+def test_the_loader_refuses_a_library_for_another_processor(tmp_path):
+    require_tools("readelf")
+    if not best_target().startswith("x86-64"):
+        pytest.skip("other processors have no levels")
+    export_library(tmp_path, ["rnea"], ["x86-64-v3"])
+    assert "x86 ISA needed: x86-64-v3" in done(
+        ["readelf", "-n", tmp_path / "lib" / "libdyn_ros.so"])
 
 
 def test_model_files_have_the_options_of_models(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 
-from ..machine_code.extension import native
+from ..machine_code.library import open_library
 from ..model.model import Model
 from .algorithm import ALGORITHMS
 from .robot_library import LIBRARIES, is_for
@@ -33,17 +33,22 @@ def load_native(path: str | os.PathLike[str], model: Model | None = None) -> lis
     Raises
     ------
     OSError
-        The file cannot be loaded on this machine.
+        The file cannot be loaded on this machine, is incomplete, or has changed since it was
+        loaded.
     ValueError
         It has no functions for Python, or a function in it is for another robot than ``model``, or
         for another version of dyn_ros.
 
     Examples
     --------
-    >>> dyn_ros.load_native("libarm.so", model)               # doctest: +SKIP
-    ['aba', 'crba', 'generalized_gravity', 'nonlinear_effects', 'rnea']
+    What ``dyn_ros export --robot arm7.urdf --functions rnea crba --python --out FOLDER`` writes:
+
+    >>> from dyn_ros.export.robot_library import export_robot_library
+    >>> export_robot_library(folder.name, model, names=["rnea", "crba"], python=True)
+    >>> dyn_ros.load_native(f"{folder.name}/lib/libarm7.so", model)
+    ['crba', 'rnea']
     """
-    library = native().open_library(os.fspath(path))
+    library = open_library(path)
     names = [name for name in ALGORITHMS if library.address(f"dyn_ros_{name}_robot")]
     if not names:
         raise ValueError(f"{os.fspath(path)}: no functions for Python; write it with `dyn_ros "

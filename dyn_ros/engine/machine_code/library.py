@@ -8,9 +8,11 @@ import functools
 import hashlib
 import json
 import os
+import platform
+import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from .extension import native
 
@@ -41,7 +43,50 @@ class _Library:
 
     @functools.cached_property
     def code(self) -> Any:
-        return native().open_library(str(self._path))
+        return open_library(self._path)
+
+
+def open_library(path: str | os.PathLike[str]) -> Any:
+    """Open a shared library, for good; OSError if it cannot be loaded.
+
+    The loader of Linux does not notice that a file is incomplete, or replaced after it was loaded.
+    """
+    place = os.path.realpath(path)          # otherwise the loader may search in other folders
+    if not os.path.isfile(place):
+        raise FileNotFoundError(f"{os.fspath(path)}: there is no such file")
+    with open(place, "rb") as file:
+        status, is_whole = os.fstat(file.fileno()), _is_whole(file)
+    state = status.st_ino, status.st_mtime_ns, status.st_size
+    if not is_whole:
+        raise OSError(f"{os.fspath(path)}: the file is incomplete; write it again")
+    if _opened.setdefault(place, state) != state:
+        raise OSError(f"{os.fspath(path)}: the file has changed since it was loaded; write it to "
+                      "another file, or start this program again")
+    try:
+        return native().open_library(place)
+    except OSError as error:
+        del _opened[place]
+        raise OSError(f"{os.fspath(path)}: no shared library for this machine "
+                      f"({platform.machine()}): {error}") from None
+
+
+_opened: dict[str, tuple[int, ...]] = {}    # files, as they were
+
+
+def _is_whole(file: BinaryIO) -> bool:
+    """Whether a file has all that its ELF header (of 64 bits) says must be loaded."""
+    header = file.read(64)
+    if len(header) < 64 or header[:6] != b"\x7fELF\2\1":
+        return True                         # the loader says what is wrong
+    (start,), (size, count) = (struct.unpack_from(form, header, place)
+                               for form, place in (("<Q", 32), ("<2H", 54)))
+    end = file.seek(0, os.SEEK_END)
+    if size < 56 or start + size * count > end:
+        return False
+    file.seek(start)
+    segments = file.read(size * count)
+    return all(sum(struct.unpack_from("<8xQ16xQ", segments, n * size)) <= end
+               for n in range(count))
 
 
 @functools.cache
