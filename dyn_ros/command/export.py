@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``dyn_ros export``: a library for C and C++, and model files that it reads."""
 import argparse
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,11 +17,12 @@ def add_export(commands: Commands) -> None:
     command = commands.add_parser("export", help=text, description=text)
     command.set_defaults(run=_export)
     command.add_argument("-o", "--out", type=Path, metavar="PATH",
-                         help="folder of the library; with --model the file to write (default: "
-                              "that of the robot, with the suffix .dynros)")
+                         help="folder of the library; with --model, the file to write (default: "
+                              "the robot's path, with the suffix .dynros)")
     command.add_argument("--functions", nargs="+", metavar="FUNCTION",
                          help="of the library, for example rnea crba (default: all; with --robot "
-                              "the usual ones); there with options, which are constants: "
+                              "aba, crba, generalized_gravity, nonlinear_effects, rnea). With "
+                              "--robot, options are constants: "
                               "frame_jacobian:frame=tool,reference_frame=LOCAL")
     command.add_argument("--target", nargs="+", metavar="TARGET",
                          help="x86-64-v2, x86-64-v3, x86-64-v4 or aarch64; several of x86-64: the "
@@ -29,15 +31,15 @@ def add_export(commands: Commands) -> None:
                          help=f"write the model file of a robot: {arguments.ROBOT}")
     command.add_argument("--robot", type=Path, metavar="FILE",
                          help="write functions for this robot alone, which are faster")
-    command.add_argument("--name", help="of the library and its functions with --robot (default: "
-                                        "that of the robot)")
+    command.add_argument("--name", help="with --robot, what the library and its functions are "
+                                        "called (default: the robot's name)")
     command.add_argument("--fixed", action="store_true",
                          help="with --robot, gravity and inertias are constants, not arguments")
     command.add_argument("--inputs", nargs="+", metavar="INPUT", default=[],
                          help="optional inputs of the functions with --robot, for example f_ext")
     command.add_argument("--python", action="store_true",
-                         help="with --robot, also for Python (load_native) and nodes "
-                              "(native_library)")
+                         help="with --robot, a library that Python (load_native) and nodes "
+                              "(native_library) can use, too")
     arguments.add_root_joint(command)
     command.add_argument("--mimic", choices=["project", "ignore"], default="project",
                          help="mimic joints follow their master, or are independent joints "
@@ -56,6 +58,9 @@ _OF_LIBRARY = {"functions": None, "target": None}
 def _export(options: argparse.Namespace) -> None:
     if options.robot is None:
         _reject(options, _OF_ROBOT, "--robot")
+        if any(":" in name for name in options.functions or ()):
+            raise UsageError("--functions: options such as :frame=tool require --robot; functions "
+                             "for all robots take them as arguments")
     if options.file is not None:
         _write_model(options)
     elif options.out is None:
@@ -96,7 +101,8 @@ def _write_library(options: argparse.Namespace) -> None:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
     model = None if options.robot is None else _model(options)
-    with reported(options.out), Progress(*columns, transient=True) as bar:
+    with reported(options.out), Progress(
+            *columns, transient=True, disable=not sys.stdout.isatty()) as bar:
         from ..export.library import export_library
         from ..export.robot_library import export_robot_library
         task = bar.add_task("compiling", total=None)

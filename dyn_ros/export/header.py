@@ -20,7 +20,13 @@ _NEWLINE, _HARD = "\n", "\0"          # a space where no line ends
 _SECTION = re.compile(r"\n\n(\w+)\n-+\n")
 _AXES: dict[Axis, str] = {"constraints": "rows", "rows": "njoints", "parameters": "10 njoints",
                           "moments": "4 njoints", "placements": "6 njoints"}
-_OF_PYTHON = re.compile(r"named tuple|new array|``MomentumObserver``|^Also computes|``only``")
+_OF_PYTHON = re.compile(
+    r"named tuple|new array|``MomentumObserver``|^Also computes|``only``|In Python")
+_SUMMARIES = {      # of functions that differ from those in Python
+    "cholesky_solve": "Product of a vector and M^-1, M, or a factor of M = U D U'.\n\n"
+                      "Featherstone (2008), section 6.5; O(n d^2) for a tree of depth d. M "
+                      "includes armature.",
+}
 _TEXTS = {          # of parameters that differ from those in Python
     "frame": "Index of a frame.",
     "joint": "Index of a joint.",
@@ -72,6 +78,7 @@ def documentation(one: Function, parameters: Sequence[Field | Option] | None = N
     ``parameters`` are those that it has, by default all.
     """
     summary, *sections = _SECTION.split(inspect.cleandoc(public_function(one.name).__doc__ or ""))
+    summary = _SUMMARIES.get(one.name, summary)
     texts = dict(zip(sections[::2], sections[1::2])).get("Parameters", "")
     lines = [line for paragraph in summary.split("\n\n") for line in _paragraph(paragraph)]
     for x in one.parameters if parameters is None else parameters:
@@ -98,9 +105,9 @@ def _paragraph(text: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Text without marks of reStructuredText."""
+    """Text without marks of reStructuredText, and without what the conventions say."""
     text = re.sub(r"``(?:model\.|data\.)?(.*?)``", r"\1", " ".join(text.split()))
-    return text.replace("Model.integrate", "dyn_ros_integrate")
+    return text.replace(", the direction in which Model.integrate moves q", "")
 
 
 def _filled(text: str, indent: str = "") -> list[str]:

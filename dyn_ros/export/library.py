@@ -13,11 +13,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ..engine.machine_code.compiler import Entry
-from ..engine.machine_code.emit import TARGETS
 from ..engine.machine_code.library import best_target
 from ..engine.machine_code.workers import compile_in_processes
 from . import cpp_header, header, packages, sources
 from .functions import functions
+
+try:
+    from ..engine.machine_code.emit import TARGETS
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("to export functions, install the compiler with `pip install "
+                              "'dyn_ros[compiler]'`", name=error.name) from None
 
 RUNTIME = Path(__file__).parent / "runtime"
 _CROSS = {"aarch64": "aarch64-linux-gnu-"}

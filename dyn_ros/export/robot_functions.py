@@ -117,11 +117,12 @@ def parameters(model: Model) -> Array:
 def parameters_struct(model: Model, prefix: str) -> str:
     """The declaration of the structure of C that contains ``parameters``."""
     return ("/* What can be set. A body: mass [kg], first moments [kg m], inertia xx xy yy xz yz "
-            "zz about the\n   origin of the joint's frame [kg m2], in this frame. */\n"
+            "zz about the\n   origin of the joint's frame [kg m2]; all in the axes of this frame. "
+            "*/\n"
             "typedef struct {\n"
-            "  double gravity[3];            /* [m/s2], in the root frame */\n"
-            f"  double bodies[{model.njoints}][10];\n"
-            f"  double armature[{model.nv}];          /* rotor inertia [kg m2, kg] */\n"
+            "  double gravity[3];    /* [m/s2], in the world */\n"
+            f"  double bodies[{model.njoints}][10]; /* in the order of the joints */\n"
+            f"  double armature[{model.nv}];   /* rotor inertia [kg m2, kg] */\n"
             f"}} {prefix}_parameters;\n")
 
 

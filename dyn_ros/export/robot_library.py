@@ -149,12 +149,15 @@ def _header(model: Model, prefix: str, made: Iterable[tuple[_Wanted, Specialized
         known = [x for x in function.inputs if x not in function.algorithm.optional
                  or parameter_name(x) in inputs]
         lines = documentation(function, known)
+        if one.options:
+            lines.insert(1, f"For {', '.join(f'{k} = {v}' for k, v in one.options.items())}.")
         if settable:
-            lines.append(f"  {PARAMETERS}: such as &{prefix}_defaults.")
+            lines.insert(lines.index("Results:"), f"  {PARAMETERS}: Gravity, inertias and "
+                         f"armature, such as &{prefix}_defaults; the last argument.")
         parts.append(f"/* {chr(10).join(lines).replace(chr(10), chr(10) + '   ')} */\n"
                      f"{declaration(result.prototype)};\n")
     upper = prefix.upper()
-    structure = (f"{parameters_struct(model, prefix)}\n/* Those of the robot's description. */\n"
+    structure = (f"{parameters_struct(model, prefix)}\n/* What the robot's description says. */\n"
                  f"extern const {prefix}_parameters {prefix}_defaults;\n\n" if settable else "")
     values = {"VERSION": __version__, "ROBOT": model.name, "UPPER": upper,
               "CONSTANTS": _names(model, upper), "PARAMETERS": structure,

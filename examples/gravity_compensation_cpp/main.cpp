@@ -47,9 +47,9 @@ public:
   explicit Simulation(const dyn_ros::Model &model)
       : q(model.nq()), v(model.nv()), model_(model), aba_(model), step_(model.nv())
   {
-    dyn_ros_neutral(&model.c(), q.data());
+    model.neutral(q);
     for (std::size_t k = 0; k < q.size(); ++k)
-      if (std::isfinite(model.c().lower[k])) q[k] = 0.3 * model.c().lower[k] + 0.7 * model.c().upper[k];
+      if (std::isfinite(model.lower()[k])) q[k] = 0.3 * model.lower()[k] + 0.7 * model.upper()[k];
   }
 
   int move(const std::vector<double> &tau) noexcept
@@ -59,7 +59,7 @@ public:
       v[k] += period * aba_.ddq()[k];
       step_[k] = period * v[k];
     }
-    return dyn_ros_integrate(&model_.c(), q.data(), step_.data(), q.data());
+    return model_.integrate(q, step_);
   }
 
   std::vector<double> q, v;
@@ -128,7 +128,7 @@ int run(const char *path, double seconds)
 
   double speed = 0.0;
   for (double v : robot.v) speed = std::max(speed, std::abs(v));
-  std::printf("%s: %zu cycles, speed at the end %.1e rad/s\n", dyn_ros_robot_name(&model.c()), cycles, speed);
+  std::printf("%s: %zu cycles, speed at the end %.1e rad/s\n", model.name().c_str(), cycles, speed);
   print("waking up late by", waking);
   print("computing torques", computing);
   return speed < rest ? 0 : 1;
@@ -136,12 +136,13 @@ int run(const char *path, double seconds)
 
 int main(int argc, char **argv)
 {
-  if (argc < 2) {
+  const double seconds = argc > 2 ? std::atof(argv[2]) : 10.0;
+  if (argc < 2 || !(seconds >= period)) {
     std::fprintf(stderr, "usage: %s ROBOT.dynros [SECONDS]\n", argv[0]);
     return 2;
   }
   try {
-    return run(argv[1], argc > 2 ? std::atof(argv[2]) : 10.0);
+    return run(argv[1], seconds);
   } catch (const std::exception &error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 2;

@@ -4,6 +4,8 @@
 import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -41,8 +43,8 @@ def test_the_header_documents_every_function(library):
         assert described == names, one.name
         for known in one.results:
             assert " ".join(known.doc.split()[:5]).replace("``", "")[:20] in " ".join(
-                comment.split()) or not known.doc
-    assert "``" not in text and not re.search(r"@\w+@|data\.", text)
+                comment.split()) and known.doc
+    assert "``" not in text and not re.search(r"@\w+@|data\.|model\.\w|Python|numpy|\w\(\)", text)
     assert max(map(len, text.splitlines())) <= 120
 
 
@@ -62,7 +64,10 @@ def test_cpp(user, tmp_path):
     model = robot("panda")
     write_model(model, tmp_path / "panda.dynros")
     lines = done([user, tmp_path / "panda.dynros", "panda_hand"]).splitlines()
-    numbers = {line.split()[0]: np.array(line.split()[1:], float) for line in lines[:5]}
+    words = {line.split()[0]: line.split()[1:] for line in lines}
+    numbers = {name: np.array(words[name], float) for name in (
+        "rnea", "frame_jacobian", "entry", "height", "contact_dynamics", "mass", "changed",
+        "limits")}
     data, q, v = dyn_ros.Data(model), model.neutral(), np.full(model.nv, 0.5)
     J = dyn_ros.frame_jacobian(model, data, q, "panda_hand", 1, [0.1, 0.2, 0.3])
     assert np.array_equal(numbers["rnea"], dyn_ros.rnea(model, data, q, v, v))
@@ -72,10 +77,20 @@ def test_cpp(user, tmp_path):
     _, forces = dyn_ros.contact_dynamics(model, data, q, v, v,
                                          [dyn_ros.Contact("panda_hand", 3, 1)])
     assert np.array_equal(numbers["contact_dynamics"], forces.lambda_c)
-    assert lines[5:] == [
+    assert numbers["mass"][0] == model.total_mass and words["names"] == [
+        "panda", "panda_joint2", "panda_hand"]
+    model.gravity, model.armature = (1.0, 0.0, 2.0), np.full(model.nv, 0.2)
+    model.set_payload("load", "panda_hand", 1.5, [0.0, 0.0, 0.1], 0.01 * np.eye(3))
+    q = model.integrate(q, np.full(model.nv, 0.1))
+    tau = dyn_ros.rnea(model, data, q, v, v)
+    assert abs(numbers["changed"] - tau).max() < 1e-13 * abs(tau).max()
+    assert abs(numbers["mass"][1] - model.total_mass) < 1e-14 * model.total_mass
+    assert np.array_equal(numbers["limits"], model.upper)
+    assert [line for line in lines if line.split()[0] not in {"names", *numbers}] == [
         "an array has more or fewer numbers than the header says", "a is NULL, but not optional",
-        "no such file: cannot be read", "frame nothing: no such frame, or no joint moves it, or "
-        "both frames of a contact belong to one body"]
+        "no such file: the file cannot be read", "frame nothing: no such frame, or no joint moves "
+        "it, or both frames of a contact belong to one body",
+        "joint 99: no such joint, or it is a mimic joint", "q has a number that is not finite"]
 
 
 def test_pkg_config(library):
@@ -152,6 +167,7 @@ def test_the_loader_chooses_a_level(tmp_path):
     (["--out", "OUT", "--python"], "--python needs --robot"),
     (["--out", "OUT", "--inputs", "f_ext"], "--inputs needs --robot"),
     ([], "specify --out FOLDER"),
+    (["--out", "OUT", "--functions", "frame_jacobian:frame=tool"], "require --robot"),
 ])
 def test_errors_of_the_command(tmp_path, capsys, arguments, text):
     arguments = [word.replace("OUT", str(tmp_path)) for word in arguments]
@@ -190,6 +206,22 @@ def test_the_loader_refuses_a_library_for_another_processor(tmp_path):
     export_library(tmp_path, ["rnea"], ["x86-64-v3"])
     assert "x86 ISA needed: x86-64-v3" in done(
         ["readelf", "-n", tmp_path / "lib" / "libdyn_ros.so"])
+
+
+def test_export_without_numba_says_what_to_install(tmp_path):
+    """But writes model files."""
+    code = ("import sys\nsys.modules['numba'] = sys.modules['llvmlite'] = None\n"
+            "from dyn_ros.command.main import main\n"
+            f"robot, out = {str(ROOT / 'dyn_ros/robots/arm7.urdf')!r}, {str(tmp_path)!r}\n"
+            "print(main(['export', '--model', robot, '--out', out + '/arm']))\n"
+            "for robots in [], ['--robot', robot]:\n"
+            "    print(main(['export', *robots, '--out', out + '/library']))\n")
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                            timeout=60)
+    assert result.stdout.split()[-3:] == ["0", "2", "2"]
+    assert result.stderr == 2 * ("dyn_ros export: to export functions, install the compiler with "
+                                 "`pip install 'dyn_ros[compiler]'`\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["arm"]
 
 
 def test_model_files_have_the_options_of_models(tmp_path):

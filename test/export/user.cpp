@@ -19,7 +19,7 @@ int main(int, char **argv)
   dyn_ros::Model model(argv[1]);
   std::vector<double> q(model.nq()), v(model.nv(), 0.5);
   std::array<double, 3> point = {0.1, 0.2, 0.3};
-  if (dyn_ros_neutral(&model.c(), q.data())) return 1;
+  if (model.neutral(q)) return 1;
 
   dyn_ros::Rnea rnea(model);
   if (rnea(q, v, v)) return 1;
@@ -47,7 +47,7 @@ int main(int, char **argv)
   std::puts(dyn_ros_error_text(rnea(q, v, {})));
   try {
     dyn_ros::Model other("no such file");
-  } catch (const std::runtime_error &error) {
+  } catch (const dyn_ros::Error &error) {
     std::puts(error.what());
   }
   try {
@@ -55,6 +55,37 @@ int main(int, char **argv)
   } catch (const dyn_ros::Error &error) {
     std::puts(error.what());
   }
+  std::array<double, 3> gravity = {1.0, 0.0, 2.0}, com = {0.0, 0.0, 0.1};
+  std::array<double, 9> inertia = {0.01, 0.0, 0.0, 0.0, 0.01, 0.0, 0.0, 0.0, 0.01};
+  std::array<double, 10> body{};
+  std::vector<double> step(model.nv(), 0.1), armature(model.nv(), 0.2), few(3);
+  const double mass = model.total_mass();
+  if (model.integrate(q, step) || model.set_gravity(gravity) || model.set_armature(armature)) return 1;
+  if (model.set_payload(0, frame, 1.5, com, inertia)) return 1;
+  std::printf("mass %.17g %.17g\n", mass, model.total_mass());
+  if (rnea(q, v, v)) return 1;
+  print("changed", rnea.tau());
+  if (model.clear_payload(0) || model.total_mass() != mass) return 1;
+  if (model.get_inertia(2, body)) return 1;
+  body[0] += 1.0;
+  if (model.set_inertia(2, body) || !(model.total_mass() > mass)) return 1;
+  if (model.lock_joint(1, true) || model.armature()[1] != 1e30) return 1;
+  if (model.lock_joint(1, false) || model.armature()[1] != 0.2) return 1;
+  print("limits", model.upper());
+  std::printf("names %s %s %s\n", model.name().c_str(), model.joint_info(1).name, model.frame_info(frame).name);
+  if (model.neutral(few) != DYN_ROS_WRONG_SIZE || model.integrate(q, few) != DYN_ROS_WRONG_SIZE) return 1;
+  if (model.set_gravity(q) != DYN_ROS_WRONG_SIZE || model.set_armature(few) != DYN_ROS_WRONG_SIZE) return 1;
+  if (model.set_payload(0, frame, 1.0, com, com) != DYN_ROS_WRONG_SIZE) return 1;
+  if (model.set_inertia(2, few) != DYN_ROS_WRONG_SIZE || model.set_gravity({}) != DYN_ROS_MISSING) return 1;
+  try {
+    model.joint_info(99);
+  } catch (const dyn_ros::Error &error) {
+    std::puts(error.what());
+  }
+  model.set_checks(true);
+  q[0] = 0.0 / (few[0] * 0.0);
+  std::puts(dyn_ros_error_text(rnea(q, v, v)));
+  q[0] = 0.0;
 #ifdef DYN_ROS_EIGEN
   Eigen::VectorXd positions = Eigen::Map<Eigen::VectorXd>(q.data(), static_cast<Eigen::Index>(q.size()));
   dyn_ros::Crba crba(model);

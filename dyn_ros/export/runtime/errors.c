@@ -19,11 +19,12 @@ static const char *const texts[] = {
   "a quaternion in q is not unit",
   "no such frame, or no joint moves it, or both frames of a contact belong to one body",
   "no such joint, or it is a mimic joint",
-  "an option is not one of those in the header",
+  "an integer is not one of those in the header",
   "no body has this mass and inertia",
   "too many contacts, constraints, or constraints on one tip",
   "a number is negative or beyond its limits",
   "an array has more or fewer numbers than the header says",
+  "the file cannot be read",
 };
 #define SINGULAR "a velocity (its index is this number less 1) moves almost no inertia, or inputs are not finite"
 #define UNKNOWN "not an error of dyn_ros"

@@ -17,28 +17,36 @@
 
    MEMORY. The caller owns all of it. No function allocates, locks, calls the system, or has global state: every one
    may be called from a real-time thread, and by several threads at once if each has its own workspaces. A workspace
-   belongs to one function and one model, and is initialized once. Addresses are multiples of 8 bytes; 64 are faster.
-   Functions that change a model (set_...) must not run while other functions use it.
+   belongs to one function and one model, and is initialized once. Addresses are multiples of 8 bytes; multiples of 64
+   are faster. Functions that change a model (set_payload, lock_joint and so on) must not run while other functions use
+   it. The bytes of a model must stay where they are while the model, its workspaces, its names or its arrays are in
+   use. A dyn_ros_model can be copied; the copies share these bytes. No function keeps the address of an argument after
+   it returns.
 
-   CONVENTIONS. SI units. Joints are in depth-first order, children by joint name, without fixed joints: joint i has
-   the numbers q[idx_q ...] and v[idx_v ...]: one for a revolute, continuous or prismatic joint; (x y theta) for a
-   planar one; the unit quaternion (x y z w) for a spherical one; (x y z and the unit quaternion) for a floating one.
-   Velocities and accelerations of joints with several numbers are in the axes of the moving body, the linear part
-   first. A mimic joint has the numbers of its master. nq, nv, njoints and nframes are members of the model.
-   Spatial vectors have the linear part first, then the angular one; wrenches the force, then the moment. Wrenches
-   act on the robot.
+   CONVENTIONS. SI units. The world, also called the root frame, is the frame of the root link if the base is fixed,
+   otherwise the frame in which q has the pose of the base. Joints are in depth-first order, children by joint name,
+   without fixed joints: joint i has the numbers q[idx_q ...] and v[idx_v ...]: one for a revolute, continuous or
+   prismatic joint; (x y theta) for a planar one; the unit quaternion (x y z w) for a spherical one; (x y z and the
+   unit quaternion) for a floating one. Velocities and accelerations of joints with several numbers are in the axes of
+   the moving body, the linear part first. A mimic joint has the numbers of its master. nq, nv, njoints and nframes are
+   members of the model.
+   Spatial vectors have the linear part first, then the angular one; wrenches the force, then the moment. Wrenches act
+   on the robot. A placement transforms the coordinates of points from a frame to the world, or to another frame. A
+   classical acceleration contains the acceleration of a point, a spatial one the derivative of the velocity's numbers;
+   neither includes gravity. Derivatives with respect to q have a column for each velocity: the direction in which
+   dyn_ros_integrate moves q.
 
-   ARRAYS. (n,) is an array of n numbers. (n, m) is a matrix, row by row: entry (i, j) is x[m * i + j]. Matrices that
-   are marked "by columns" are stored column by column: entry (i, j) of (n, m) is x[n * j + i]. Homogeneous matrices
-   are (4, 4), row by row. The axes njoints and nframes are in the order of joints and frames; ncolumns counts the
-   velocities of each joint, mimic joints included. Results that are NULL are not stored. Arguments may overlap
-   results.
+   ARRAYS are of doubles. (n,) has n numbers. (n, m) is a matrix, row by row: entry (i, j) is x[m * i + j]. Matrices
+   that are marked "by columns" are stored column by column: entry (i, j) of (n, m) is x[n * j + i]. Homogeneous
+   matrices are (4, 4), row by row; arrays with more axes are matrices one after the other. The axes njoints and
+   nframes are in the order of joints and frames; ncolumns counts the velocities of each joint, mimic joints included.
+   Results that are NULL are not stored. Arguments may overlap results.
 
    ERRORS. Functions return 0, a negative error, for which nothing is stored, or a positive number: velocity k =
-   result - 1 moves so little inertia, less than 1e-7 of that of its subtree, that accelerations may be rounding
-   errors, or an input is NaN. Results are stored then. dyn_ros_error_text describes both. Inputs are not examined,
-   and NaN results in NaN, unless model.checks is set to 1: then numbers that are not finite and quaternions that are
-   not unit are errors. */
+   result - 1 moves less than 1e-7 of the inertia of its subtree, so that accelerations may be rounding errors, or an
+   input is NaN. Results are then stored. dyn_ros_error_text describes all of them. Inputs are not examined, and NaN
+   results in NaN, unless `checks` of the model is 1: then numbers that are not finite and quaternions that are not unit
+   are errors. */
 #ifndef DYN_ROS_H
 #define DYN_ROS_H
 
@@ -66,13 +74,15 @@ enum {
   DYN_ROS_MISSING = -10,                /* an argument is NULL that is not optional */
   DYN_ROS_NOT_FINITE = -11,             /* an argument has a number that is not finite */
   DYN_ROS_NOT_UNIT = -12,               /* q has a quaternion that is not unit, to 1e-6 of its squared norm */
-  DYN_ROS_NO_SUCH_FRAME = -13,          /* a frame is not one of 0 ... nframes - 1, or no joint moves it */
+  DYN_ROS_NO_SUCH_FRAME = -13,          /* a frame is not one of 0 ... nframes - 1, or no joint moves it, or both frames
+                                           of a contact belong to one body */
   DYN_ROS_NO_SUCH_JOINT = -14,          /* a joint is not one of 0 ... njoints - 1, or it is a mimic joint */
   DYN_ROS_NO_SUCH_OPTION = -15,         /* an integer is not one of those that are possible */
   DYN_ROS_NOT_PHYSICAL = -16,           /* no body has this mass and inertia */
   DYN_ROS_TOO_MANY = -17,               /* more than 36 rows of contacts or constraints, or 6 of constraints on a tip */
   DYN_ROS_OUT_OF_RANGE = -18,           /* a number is negative, or beyond its limits */
-  DYN_ROS_WRONG_SIZE = -19              /* in C++: an array has more or fewer numbers than it should */
+  DYN_ROS_WRONG_SIZE = -19,             /* in C++: an array has more or fewer numbers than it should */
+  DYN_ROS_NO_FILE = -20                 /* the file cannot be read */
 };
 const char *dyn_ros_error_text(int error);
 int dyn_ros_error_kind(int error);
@@ -82,13 +92,13 @@ int dyn_ros_error_kind(int error);
 typedef struct {
   int nq, nv, njoints, nframes;         /* the numbers of positions, velocities, joints and frames */
   int ncolumns;                         /* the velocities of all joints, mimic joints included */
-  int checks;                           /* settable: 1, examine the inputs of each call; 0, do not */
+  int checks;                           /* 1: examine the inputs of each call; 0, the default: do not. Assign to it */
   const double *lower, *upper;          /* (nq,) limits of positions [rad, m]; infinite if there are none */
   const double *velocity_limit;         /* (nv,) [rad/s, m/s] */
   const double *effort_limit;           /* (nv,) [N m, N] */
   const double *damping;                /* (nv,) viscous friction [N m s/rad, N s/m]; no function uses it by itself */
   const double *friction;               /* (nv,) Coulomb friction [N m, N]; no function uses it by itself */
-  const double *gravity;                /* (3,) [m/s2], in the root frame; see dyn_ros_set_gravity */
+  const double *gravity;                /* (3,) [m/s2], in the world; see dyn_ros_set_gravity */
   const double *armature;               /* (nv,) rotor inertia [kg m2, kg]; see dyn_ros_set_armature */
   const int64_t *ints;                  /* private, as what follows */
   double *floats;
@@ -98,7 +108,7 @@ typedef struct {
 typedef struct {
   const char *name;
   int parent;                           /* the joint before it, or -1 */
-  int frame;                            /* its frame */
+  int frame;                            /* its frame, in which its body is described */
   int idx_q, idx_v;                     /* its first numbers in q and v; those of the master for a mimic joint */
   int nq, nv;                           /* how many they are; 0 for a mimic joint */
 } dyn_ros_joint;
@@ -109,10 +119,12 @@ typedef struct {
   int is_link;                          /* whether it is the frame of a link, not of a joint */
 } dyn_ros_frame;
 
-/* Use the content of a model file, which remains the caller's and in use. It is changed only by functions that set
-   something. The content can be read, mapped or linked into the program. */
+/* Use the content of a model file, which remains the caller's and in use. Functions that set something change it, so it
+   must be writable; the content of a model that was changed cannot be used again. It can be read into memory, mapped
+   (MAP_PRIVATE) or linked into the program. */
 int dyn_ros_model_init(dyn_ros_model *model, void *bytes, size_t size);
 
+/* Names are in the bytes of the model. */
 const char *dyn_ros_robot_name(const dyn_ros_model *model);
 int dyn_ros_joint_info(const dyn_ros_model *model, int joint, dyn_ros_joint *info);
 int dyn_ros_frame_info(const dyn_ros_model *model, int frame, dyn_ros_frame *info);
@@ -135,7 +147,7 @@ int dyn_ros_are_finite(const double *numbers, size_t n);
 
 /* --- what can be set; later calls with the model use it, workspaces remain valid */
 
-int dyn_ros_set_gravity(dyn_ros_model *model, const double gravity[3]);         /* [m/s2], in the root frame */
+int dyn_ros_set_gravity(dyn_ros_model *model, const double gravity[3]);         /* [m/s2], in the world */
 int dyn_ros_set_armature(dyn_ros_model *model, const double *armature);         /* (nv,) [kg m2, kg] */
 /* Attach a body to the link of a frame, or replace the one in this slot, 0 ... 7: its mass [kg], center of mass in
    the frame [m], and inertia about the center of mass in the axes of the frame, (3, 3) [kg m2]. Payloads
@@ -172,15 +184,15 @@ typedef struct {
   int dimension;                        /* 6: the pose, 3: the position of the origin */
   int reference_frame;                  /* the axes of accelerations and forces */
   int other;                            /* a frame of the other link, or -1, the world */
-  double placement[16];                 /* c1 in `frame` */
-  double other_placement[16];           /* c2 in `other` */
+  double placement[16];                 /* (4, 4) of c1 in `frame` */
+  double other_placement[16];           /* (4, 4) of c2 in `other` */
   double kp, kd;                        /* Baumgarte's gains [1/s2, 1/s] */
 } dyn_ros_contact;
 
 typedef struct {
   double damping;                       /* on the diagonal of J M^-1 J', 0 or more */
-  int max_iterations;                   /* proximal iterations, which remove the effect of the damping; 1: none */
-  double residual;                      /* of the constraints, at which iterations end */
+  int max_iterations;                   /* 1: none. More, with damping: proximal iterations, which remove its effect */
+  double residual;                      /* violation of the constraints at which iterations end, 0 or more */
   double restitution;                   /* of impulses, 0 to 1 */
 } dyn_ros_contact_settings;
 
@@ -203,7 +215,7 @@ enum { DYN_ROS_EQUAL = 0, DYN_ROS_FEEDFORWARD = 1, DYN_ROS_EXTERNAL_FORCE = 2, D
 /* Constraints of vereshchagin and constrained_dynamics; written by dyn_ros_constraints_init, and may be copied. */
 typedef struct { int rows; int64_t numbers[4 + 3 * 36]; } dyn_ros_constraints;
 
-/* tips, axes: a frame for each of `rows` constraints; for axes, -1 or NULL is the root frame. singularity: drop
+/* tips, axes: a frame for each of `rows` constraints; for axes, -1 or NULL is the world. singularity: drop
    constraints with eigenvalues up to the tolerance times the largest (DYN_ROS_RELATIVE) or up to the tolerance
    (DYN_ROS_ABSOLUTE), or damp them. tolerance: negative for 1e-12, 1e-14 and 1e-6. priority: what the constraints do
    not oppose; DYN_ROS_CONSTRAINT: they oppose everything, and are always met. */
@@ -221,12 +233,13 @@ int dyn_ros_constraints_init(const dyn_ros_model *model, dyn_ros_constraints *co
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Read a file into memory from malloc; NULL if that fails. Not for real-time threads. */
+/* Read a file into memory from malloc, for the caller to free; NULL if that fails. Not for real-time threads. */
 static inline void *dyn_ros_read_file(const char *path, size_t *size)
 {
   FILE *file = fopen(path, "rb");
   long length = -1;
   char *bytes = NULL;
+  *size = 0;
   if (!file) return NULL;
   if (!fseek(file, 0, SEEK_END)) length = ftell(file);
   rewind(file);

@@ -11,10 +11,12 @@
 //
 // Arguments are anything with data() and size(): std::vector, std::array, Eigen::VectorXd, or {address, size}; {} is
 // an argument that is omitted. Matrices are stored as dyn_ros.h says. A function object belongs to one thread, and the
-// model must outlive it. dyn_ros.h describes conventions, errors, and what can be set: its functions take &model.c().
+// model must outlive it. dyn_ros.h describes conventions and errors; its functions, such as dyn_ros_contacts_init, take
+// &model.c().
 #ifndef DYN_ROS_HPP
 #define DYN_ROS_HPP
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <new>
@@ -125,14 +127,21 @@ inline bool fits(const Numbers &numbers, std::size_t size) noexcept
 
 } // namespace detail
 
+// A robot. It can be neither copied nor moved: std::make_unique<dyn_ros::Model>(path) creates one that can change its
+// owner. What reads a name or an index throws Error; what changes the model returns an error and throws nothing.
 class Model {
 public:
   explicit Model(const std::string &path)
   {
     std::size_t size = 0;
     bytes_.reset(dyn_ros_read_file(path.c_str(), &size));
-    if (!bytes_) throw std::runtime_error(path + ": cannot be read");
+    if (!bytes_) throw Error(path, DYN_ROS_NO_FILE);
     if (int error = dyn_ros_model_init(&model_, bytes_.get(), size)) throw Error(path, error);
+  }
+  // The content of a model file, which the caller keeps as long as the model.
+  Model(void *bytes, std::size_t size)
+  {
+    if (int error = dyn_ros_model_init(&model_, bytes, size)) throw Error("model", error);
   }
   Model(const Model &) = delete;
   Model &operator=(const Model &) = delete;
@@ -144,8 +153,69 @@ public:
   std::size_t njoints() const noexcept { return static_cast<std::size_t>(model_.njoints); }
   std::size_t nframes() const noexcept { return static_cast<std::size_t>(model_.nframes); }
   std::size_t ncolumns() const noexcept { return static_cast<std::size_t>(model_.ncolumns); }
+
+  std::string name() const { return dyn_ros_robot_name(&model_); }
   int joint(const std::string &name) const { return index("joint", name, dyn_ros_joint_index(&model_, name.c_str())); }
   int frame(const std::string &name) const { return index("frame", name, dyn_ros_frame_index(&model_, name.c_str())); }
+  dyn_ros_joint joint_info(int joint) const
+  {
+    dyn_ros_joint info;
+    if (int error = dyn_ros_joint_info(&model_, joint, &info)) throw Error("joint " + std::to_string(joint), error);
+    return info;
+  }
+  dyn_ros_frame frame_info(int frame) const
+  {
+    dyn_ros_frame info;
+    if (int error = dyn_ros_frame_info(&model_, frame, &info)) throw Error("frame " + std::to_string(frame), error);
+    return info;
+  }
+
+  Numbers lower() const noexcept { return {model_.lower, nq()}; }
+  Numbers upper() const noexcept { return {model_.upper, nq()}; }
+  Numbers velocity_limit() const noexcept { return {model_.velocity_limit, nv()}; }
+  Numbers effort_limit() const noexcept { return {model_.effort_limit, nv()}; }
+  Numbers damping() const noexcept { return {model_.damping, nv()}; }
+  Numbers friction() const noexcept { return {model_.friction, nv()}; }
+  Numbers gravity() const noexcept { return {model_.gravity, 3}; }
+  Numbers armature() const noexcept { return {model_.armature, nv()}; }
+  double total_mass() const noexcept { return dyn_ros_total_mass(&model_); }
+
+  // q becomes the configuration of zeros and identity rotations.
+  template <class Array> int neutral(Array &q) const noexcept
+  {
+    return detail::fits(q, nq()) ? dyn_ros_neutral(&model_, q.data()) : DYN_ROS_WRONG_SIZE;
+  }
+  // q moves along v, a velocity times a duration.
+  template <class Array> int integrate(Array &q, Numbers v) const noexcept
+  {
+    if (!detail::fits(q, nq()) || !detail::fits(v, nv())) return DYN_ROS_WRONG_SIZE;
+    return dyn_ros_integrate(&model_, q.data(), v.data(), q.data());
+  }
+
+  void set_checks(bool checks) noexcept { model_.checks = checks; }
+  int set_gravity(Numbers gravity) noexcept
+  {
+    return detail::fits(gravity, 3) ? dyn_ros_set_gravity(&model_, gravity.data()) : DYN_ROS_WRONG_SIZE;
+  }
+  int set_armature(Numbers armature) noexcept
+  {
+    return detail::fits(armature, nv()) ? dyn_ros_set_armature(&model_, armature.data()) : DYN_ROS_WRONG_SIZE;
+  }
+  int set_payload(int slot, int frame, double mass, Numbers com, Numbers inertia) noexcept
+  {
+    if (!detail::fits(com, 3) || !detail::fits(inertia, 9)) return DYN_ROS_WRONG_SIZE;
+    return dyn_ros_set_payload(&model_, slot, frame, mass, com.data(), inertia.data());
+  }
+  int clear_payload(int slot) noexcept { return dyn_ros_clear_payload(&model_, slot); }
+  int set_inertia(int joint, Numbers parameters) noexcept
+  {
+    return detail::fits(parameters, 10) ? dyn_ros_set_inertia(&model_, joint, parameters.data()) : DYN_ROS_WRONG_SIZE;
+  }
+  int get_inertia(int joint, std::array<double, 10> &parameters) const noexcept
+  {
+    return dyn_ros_get_inertia(&model_, joint, parameters.data());
+  }
+  int lock_joint(int joint, bool is_locked) noexcept { return dyn_ros_lock_joint(&model_, joint, is_locked); }
 
 private:
   static int index(const char *what, const std::string &name, int found)

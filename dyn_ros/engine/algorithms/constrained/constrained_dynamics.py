@@ -78,7 +78,7 @@ def constrained_dynamics(
     Like ``vereshchagin``, but with classical accelerations, which do not include gravity: a frame
     with acceleration 0 along all directions keeps its velocity, or stays at rest.
     The torques to send are ``tau`` plus ``constraint_generalized_forces``. The constraints act on a
-    frame with the wrench ``-directions @ nu``.
+    frame with the wrench -directions nu.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def constrained_dynamics(
         moves.
     directions : (6, m) or (B, 6, m) array_like
         The columns are the constrained directions (linear, angular) at the frame's origin:
-        ``numpy.eye(6)`` constrains the whole pose, ``numpy.eye(6)[:, :3]`` the position. At most 36
+        the identity constrains the whole pose, its first three columns the position. At most 36
         columns, and 6 per frame.
     accelerations : (m,) or (B, m) array_like, optional
         Desired acceleration along each direction [m/s2, rad/s2]. Default: zeros.

@@ -28,7 +28,8 @@ from .contacts import Contact
 
 CONTACTS = declare_option("contacts")               # the address of a table
 ROWS = field("_rows", ("constraints",))             # zeros: as many as the contacts have rows
-SOLUTION = field("_solution", (3,))                 # of the contact forces, see below
+SOLUTION = field("_solution", (3,), "Number of independent rows, largest violation of a row "
+                 "[m/s2, rad/s2, for impulses m/s, rad/s], number of iterations.")
 
 DAMPING, WANTED_RESIDUAL, MOST_ITERATIONS, RESTITUTION, NCONTACTS = range(5)
 CONTACT = 5                                         # the first contact

@@ -36,7 +36,7 @@ D = field("D", ("nv",), "Diagonal of M = U D U': the inertia that each velocity 
                         "descendants are free [kg m2, kg].")
 D_INVERSE = field("Dinv", ("nv",), "Inverse of D, 1 / D.")
 VECTOR = field("_b", ("nv",))
-PRODUCT = field("_product", ("nv",))
+PRODUCT = field("_product", ("nv",), "The vector times the matrix.")
 
 OPERATION = declare_option("operation")
 SOLVE, M_TIMES, U_TIMES, UT_TIMES, U_SOLVE, UT_SOLVE = range(6)

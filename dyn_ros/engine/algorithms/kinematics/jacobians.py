@@ -21,8 +21,8 @@ from .kinematics import OA, OV, place_in_world, world_column
 
 J = field("J", ("ncolumns", 6),
           "Jacobian columns (linear, angular) in the order of the joints, expressed in the world, "
-          "at its origin [m, rad per rad, m]; n is nv plus the number of mimic joints, whose "
-          "columns include their multipliers.", True)
+          "at its origin [m, rad per rad, m]; the columns of mimic joints include their "
+          "multipliers.", True)
 DJ = field("dJ", ("ncolumns", 6),
            "Time derivative of J, in the same order [m/s, rad/s per rad, m].", True)
 DDJ = field("ddJ", ("ncolumns", 6),

@@ -26,7 +26,7 @@ OA_DRIFT = field("oa_drift", ("rows", 6),
                  "Spatial acceleration of each joint frame for zero joint accelerations, expressed "
                  "in the world, at its origin [m/s2, rad/s2].")
 OMF = field("oMf", ("nframes", 4, 4), "Placement of each frame in the world, in the order of "
-                                      "``model.frame_names``, homogeneous [m].")
+                                      "the frames, homogeneous [m].")
 
 
 @kernel

@@ -138,9 +138,10 @@ def frame_body_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a
                          frame: str | int, *, threads: int = 1) -> Array:
     """Regressor Y of the force on a body that is attached to a frame: f = Y x.
 
-    x contains the body's parameters, ``Inertia.dynamic_parameters()``, in this frame. f is the
-    force that moves and supports the body, expressed in the frame, at its origin. Atkeson, An and
-    Hollerbach (1986); O(d) for a frame at depth d.
+    x contains the body's parameters in this frame: m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz,
+    Izz. In Python, ``Inertia.dynamic_parameters()`` returns them. f is the force that moves and
+    supports the body, expressed in the frame, at its origin. Atkeson, An and Hollerbach (1986);
+    O(d) for a frame at depth d.
 
     Examples
     --------

@@ -92,8 +92,8 @@ def kinetic_energy_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLik
                              threads: int = 1) -> Array:
     """Regressor y of the kinetic energy: ``kinetic_energy`` without rotors = y . theta.
 
-    theta as for ``joint_torque_regressor``. The rotors have the energy
-    ``(model.armature * v * v).sum() / 2`` in addition. Gautier (1997); O(n).
+    theta as for ``joint_torque_regressor``. The rotors add the sum of
+    ``model.armature * v * v / 2``. Gautier (1997); O(n).
 
     Examples
     --------

@@ -145,11 +145,11 @@ def joint_torque_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
                            threads: int = 1) -> Array:
     """Regressor Y of the joint torques: ``rnea`` = Y theta, with theta the inertial parameters.
 
-    theta contains ``Inertia.dynamic_parameters()`` of each of ``model.inertias``, one after the
-    other: m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz of each joint's body, including
-    payloads. Y depends on neither. Atkeson, An and Hollerbach (1986); O(n d) for a tree of depth d.
-    An entry is zero if the joint of its row does not carry the body of its column.
-    With additional columns, the result is a new array.
+    theta contains m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz of each joint's body with its
+    payloads, about the origin of the joint's frame, one body after the other. In Python, it is
+    ``model.inertial_parameters.ravel()``. Y does not depend on theta. Atkeson, An and Hollerbach
+    (1986); O(n d) for a tree of depth d. An entry is zero if the joint of its row does not carry
+    the body of its column. With additional columns, the result is a new array.
 
     Parameters
     ----------
