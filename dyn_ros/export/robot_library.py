@@ -66,14 +66,16 @@ def export_robot_library(folder: str | os.PathLike[str], model: Model, name: str
     Raises
     ------
     ValueError
-        An unknown function, option or target; a name that is no identifier; a function that
-        cannot be written for one robot, as those with contacts.
+        An unknown function, option or target; a name that is no identifier; a robot without
+        joints; a function that cannot be written for one robot, as those with contacts.
     OSError
         There is no C compiler, or a file cannot be written.
     """
     prefix = re.sub(r"\W", "_", model.name, flags=re.ASCII).lower() if name is None else name
     if not _IDENTIFIER.fullmatch(prefix):
         raise ValueError(f"name: expected an identifier of C, got {prefix!r:.80}")
+    if not model.nv:
+        raise ValueError(f"model: {model.name} has no joints, on which its functions would depend")
     levels, wanted = checked_targets(targets), [
         _parsed(text) for text in dict.fromkeys(names or USUAL)]
     _check_inputs(inputs, [one.function for one in wanted])

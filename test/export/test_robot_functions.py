@@ -101,6 +101,13 @@ def test_of_other_robots(tmp_path, robot, root_joint):
         compare(model, name, tmp_path, True, states=20)
 
 
+def test_of_a_robot_with_one_joint(arm, tmp_path):
+    """Sines are computed together, if there are several."""
+    one = arm.reduced(dict.fromkeys(arm.joint_names[1:], 0.3))
+    for name in ("rnea", "aba", "crba"):
+        compare(one, name, tmp_path, True, states=5)
+
+
 def test_reads_what_is_settable(arm, tmp_path):
     """Gravity, inertias and armature that have changed since the export."""
     one = robot_functions.specialized(arm, "rnea", "robot", library.best_target())

@@ -125,6 +125,13 @@ def test_the_command(tmp_path, capsys):
                        dyn_ros.generalized_gravity(model, dyn_ros.Data(model), q), atol=1e-13)
 
 
+def test_a_robot_without_joints(tmp_path):
+    arm = dyn_ros.Model.from_urdf_file("dyn_ros/robots/arm7.urdf")
+    with pytest.raises(ValueError, match="arm7 has no joints"):
+        export_robot_library(tmp_path / "out", arm.reduced(dict.fromkeys(arm.joint_names, 0.0)))
+    assert not (tmp_path / "out").exists()
+
+
 def test_functions_of_one_name(tmp_path):
     arm = dyn_ros.Model.from_urdf_file("dyn_ros/robots/arm7.urdf")
     both = arm.with_frame("a-b", "tool").with_frame("a_b", "hand_link")

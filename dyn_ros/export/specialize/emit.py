@@ -82,7 +82,7 @@ class Writer:
             some = angles[start:start + _WIDEST]
             width = 1 << (len(some) - 1).bit_length()
             self.widths.add(width)
-            kind, together = f"<{width} x double>", splat(width, hexadecimal(0.0))
+            kind, together = f"<{width} x double>", "zeroinitializer"
             for lane, angle in enumerate(some):
                 together = self.new(f"insertelement {kind} {together}, double {self.name(angle)}, "
                                     f"i32 {lane}")
