@@ -52,7 +52,7 @@ make view    show an arm, or another robot, in a browser; without ROS
 make demo    run the demo: a moving arm in a browser, with its dynamics in a table (Ctrl-C to quit)
 make test    run every test
 make oldest  run the engine's tests with the oldest Numba and NumPy allowed, on Python 3.10 or 3.11
-make library  build the library of machine code, and run the engine's tests with it, without Numba
+make library  build the library of machine code, and run tests with it, without Numba: ARGS, or the engine's
 make bench   run the benchmarks
 make lint    check style and types of the sources, and package.xml
 make docs    build the documentation as a site, build/docs/index.html, and check its links
@@ -108,16 +108,16 @@ oldest:
 	$$pip $$($(PYTHON) tools/oldest.py)  # pip says that pin wants a newer NumPy; it runs with this one
 	PYTHONPATH="$(CURDIR)" .venv-oldest/bin/python -m pytest -n 2 $(ENGINE_TESTS) $(ARGS)
 
-# Without ROS, Numba and LLVM. What has been compiled for the tests is only linked.
+# In a copy of the venv that shares its files, without Numba and LLVM. What has been compiled for the
+# tests is only linked.
 library:
 	$(call set_up,shared test-wheels)
 	$(VENV)/bin/python -m dyn_ros.command.build --what host --out build/machine_code
 	rm -rf .venv-library
-	$(VENV)/bin/python -m venv .venv-library
-	.venv-library/bin/python -m pip install --quiet --disable-pip-version-check example-robot-data \
-	  hypothesis idyntree "numpy < 2.5" "pin >= 3.4" pytest-xdist rich scipy
-	DYN_ROS_LIBRARY="$(CURDIR)/build/machine_code/library" PYTHONPATH="$(CURDIR)" \
-	  .venv-library/bin/python -m pytest -n 2 test/engine test/observer $(ARGS)
+	cp -al $(VENV) .venv-library
+	rm -rf .venv-library/lib/python*/site-packages/{numba,llvmlite}{,-*}
+	DYN_ROS_LIBRARY="$(CURDIR)/build/machine_code/library" \
+	  .venv-library/bin/python -m pytest -n 2 $(if $(ARGS),$(ARGS),test/engine test/observer)
 
 bench:
 	$(call set_up,shared test-wheels)
