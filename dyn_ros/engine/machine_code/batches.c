@@ -7,7 +7,7 @@
 
 #define STATUS 0                        /* entry of a table, as in layout.py */
 
-/* What describes each array of a batch, as in call/native.py: set_arrays sets the first two. */
+/* What describes each array of a batch, as in call/entries.py: set_arrays sets the first two. */
 enum {ADDRESS, COLUMNS, START, QUATERNIONS, NQUATERNIONS, ARRAY, PAST_CACHES = QUATERNIONS};
 
 static PyObject *

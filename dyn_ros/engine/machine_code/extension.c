@@ -168,7 +168,7 @@ function_dealloc(PyObject *self)
 
 static PyTypeObject FunctionType = {
     PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "dyn_ros.engine.kernel._native.Function",
+    .tp_name = "dyn_ros.engine.machine_code._native.Function",
     .tp_doc = "Function(address, signature, owner=None): machine code, called without the GIL.\n\n"
               "Letters of the signature: q an integer or address, d a float, p a contiguous array\n"
               "or None. Kernels have the signature qqqq and four arguments, others the address of\n"
@@ -236,7 +236,7 @@ static PyMethodDef library_methods[] = {
 
 static PyTypeObject LibraryType = {
     PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "dyn_ros.engine.kernel._native.Library",
+    .tp_name = "dyn_ros.engine.machine_code._native.Library",
     .tp_doc = "A shared library that is kept open.",
     .tp_basicsize = sizeof(Library),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
@@ -306,7 +306,7 @@ static PyMethodDef methods[] = {
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
-    .m_name = "dyn_ros.engine.kernel._native",
+    .m_name = "dyn_ros.engine.machine_code._native",
     .m_doc = "Calls from Python to machine code.",
     .m_size = -1,
     .m_methods = methods,

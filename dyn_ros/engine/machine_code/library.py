@@ -20,6 +20,7 @@ FILE = "libdyn_ros.so"
 MANIFEST = "library.json"
 _PACKAGE = Path(__file__).parents[2]
 _FOLDERS = ("cdr", "engine", "logs", "observer", "states")
+_REMEDY = "install dyn_ros again, or set DYN_ROS_LIBRARY to none"
 _LEVELS = ("x86-64-v4", "x86-64-v3", "x86-64-v2")
 
 
@@ -34,7 +35,7 @@ class _Library:
 
     def __init__(self, folder: Path, target: str) -> None:
         self._path = folder / target / FILE
-        self.manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
+        self.manifest = _read_manifest(folder / MANIFEST)
 
     @functools.cached_property
     def is_current(self) -> bool:
@@ -43,7 +44,22 @@ class _Library:
 
     @functools.cached_property
     def code(self) -> Any:
-        return open_library(self._path)
+        try:
+            return open_library(self._path)
+        except OSError as error:
+            raise ImportError(f"{error}; {_REMEDY}") from None
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ImportError(f"{path}: cannot be read: {error}; {_REMEDY}") from None
+    parts = {"sources": str, "entries": dict, "programs": dict}
+    if not isinstance(manifest, dict) or not all(
+            isinstance(manifest.get(name), kind) for name, kind in parts.items()):
+        raise ImportError(f"{path}: expected {', '.join(parts)}; {_REMEDY}")
+    return manifest
 
 
 def open_library(path: str | os.PathLike[str]) -> Any:
@@ -98,7 +114,7 @@ def _installed() -> _Library | None:
     targets = _LEVELS[_LEVELS.index(best_target()):] if best_target() in _LEVELS else (
         best_target(),)
     for target in targets:
-        if (folder / target / FILE).exists():
+        if os.path.isfile(folder / target / FILE):
             return _Library(folder, target)
     if chosen:
         raise FileNotFoundError(f"DYN_ROS_LIBRARY: {chosen} has no {FILE} for this processor "

@@ -223,10 +223,10 @@ prepared_dealloc(PyObject *self)
 {
     Prepared *prepared = (Prepared *)self;
     PyObject_GC_UnTrack(self);
-    Py_CLEAR(prepared->model);
-    Py_CLEAR(prepared->memory);
-    Py_CLEAR(prepared->results);
-    Py_CLEAR(prepared->finish);
+    Py_XDECREF(prepared->model);
+    Py_XDECREF(prepared->memory);
+    Py_XDECREF(prepared->results);
+    Py_XDECREF(prepared->finish);
     Py_TYPE(self)->tp_free(self);
 }
 
@@ -246,7 +246,7 @@ static PyMemberDef prepared_members[] = {
    which a call could find neither results nor memory. */
 static PyTypeObject PreparedType = {
     PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "dyn_ros.engine.kernel._native.Prepared",
+    .tp_name = "dyn_ros.engine.machine_code._native.Prepared",
     .tp_doc = "The memory and the machine code of an algorithm's call for one state of a Data.",
     .tp_basicsize = sizeof(Prepared),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
@@ -300,7 +300,7 @@ static PyMemberDef data_members[] = {
 
 static PyTypeObject DataBaseType = {
     PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "dyn_ros.engine.kernel._native.DataBase",
+    .tp_name = "dyn_ros.engine.machine_code._native.DataBase",
     .tp_doc = "The base of Data: its owner, and what is prepared for its calls.",
     .tp_basicsize = sizeof(DataBase),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
@@ -421,32 +421,24 @@ call_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
     return (PyObject *)call;
 }
 
-static int
-call_traverse(PyObject *self, visitproc visit, void *arg)
-{
-    Py_VISIT(((Call *)self)->checked);
-    return 0;
-}
-
 static void
 call_dealloc(PyObject *self)
 {
-    PyObject_GC_UnTrack(self);
-    Py_CLEAR(((Call *)self)->checked);
-    Py_CLEAR(((Call *)self)->zero);
+    Py_XDECREF(((Call *)self)->checked);
+    Py_XDECREF(((Call *)self)->zero);
     Py_TYPE(self)->tp_free(self);
 }
 
+/* Without support for cycles: a Caller, whose method is `checked`, does not refer to its Call. */
 static PyTypeObject CallType = {
     PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "dyn_ros.engine.kernel._native.Call",
+    .tp_name = "dyn_ros.engine.machine_code._native.Call",
     .tp_doc = "Call(number, checked, has_selector): (model, data, threads, [selector,] *inputs).",
     .tp_basicsize = sizeof(Call),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
     .tp_new = call_new,
     .tp_call = PyVectorcall_Call,
     .tp_vectorcall_offset = offsetof(Call, vectorcall),
-    .tp_traverse = call_traverse,
     .tp_dealloc = call_dealloc,
 };
 

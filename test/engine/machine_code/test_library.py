@@ -75,8 +75,31 @@ def test_an_edited_kernel_is_compiled_and_an_unedited_one_is_not(
     assert run(folder, copy)[2:] == [is_taken, False]
 
 
-def test_a_folder_without_a_library_for_this_processor_is_reported(tmp_path):
-    done = subprocess.run([sys.executable, "-c", "import dyn_ros"], cwd=ROOT, text=True,
-                          capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT),
-                                                    "DYN_ROS_LIBRARY": str(tmp_path)})
-    assert str(tmp_path) in done.stderr and library.best_target() in done.stderr
+def test_a_folder_without_a_library_for_this_processor_is_reported(tmp_path, monkeypatch):
+    monkeypatch.setenv("DYN_ROS_LIBRARY", str(tmp_path))
+    with pytest.raises(FileNotFoundError) as error:
+        library._installed.__wrapped__()
+    assert str(tmp_path) in str(error.value) and library.best_target() in str(error.value)
+
+
+@pytest.mark.parametrize("text, reason", [
+    ("{", "cannot be read: Expecting property name"), ("", "cannot be read"),
+    ("[]", "expected sources, entries, programs"), ('{"sources": ""}', "expected sources, entr"),
+    ('{"sources": "", "entries": {}, "programs": []}', "expected sources, entries, programs")])
+def test_a_damaged_manifest_is_reported(tmp_path, monkeypatch, text, reason):
+    code = tmp_path / library.best_target() / library.FILE
+    code.parent.mkdir()
+    code.write_bytes(b"")
+    (tmp_path / library.MANIFEST).write_text(text)
+    monkeypatch.setenv("DYN_ROS_LIBRARY", str(tmp_path))
+    with pytest.raises(ImportError, match=f"{library.MANIFEST}: {reason}.*LIBRARY to none"):
+        library._installed.__wrapped__()
+
+
+def test_a_damaged_library_is_reported(folder, tmp_path, monkeypatch):
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    code = copy / library.best_target() / library.FILE
+    code.write_bytes(code.read_bytes()[:5000])
+    monkeypatch.setenv("DYN_ROS_LIBRARY", str(copy))
+    with pytest.raises(ImportError, match="the file is incomplete.*set DYN_ROS_LIBRARY to none"):
+        assert library._installed.__wrapped__().code
