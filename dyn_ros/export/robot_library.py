@@ -72,8 +72,8 @@ def export_robot_library(folder: str | os.PathLike[str], model: Model, name: str
         There is no C compiler, or a file cannot be written.
     """
     prefix = re.sub(r"\W", "_", model.name, flags=re.ASCII).lower() if name is None else name
-    if not _IDENTIFIER.fullmatch(prefix):
-        raise ValueError(f"name: expected an identifier of C, got {prefix!r:.80}")
+    if not _IDENTIFIER.fullmatch(prefix) or prefix == "dyn_ros":
+        raise ValueError(f"name: expected an identifier of C, and not dyn_ros, got {prefix!r:.80}")
     if not model.nv:
         raise ValueError(f"model: {model.name} has no joints, on which its functions would depend")
     levels, wanted = checked_targets(targets), [
@@ -161,7 +161,7 @@ def _header(model: Model, prefix: str, made: Iterable[tuple[_Wanted, Specialized
     upper = prefix.upper()
     structure = (f"{parameters_struct(model, prefix)}\n/* What the robot's description says. */\n"
                  f"extern const {prefix}_parameters {prefix}_defaults;\n\n" if settable else "")
-    values = {"VERSION": __version__, "ROBOT": model.name, "UPPER": upper,
+    values = {"VERSION": __version__, "ROBOT": model.name.replace("*/", "* /"), "UPPER": upper,
               "CONSTANTS": _names(model, upper), "PARAMETERS": structure,
               "FUNCTIONS": "\n".join(parts)}
     text = _TEMPLATE.read_text(encoding="utf-8")

@@ -142,7 +142,8 @@ def test_functions_of_one_name(tmp_path):
 
 
 @pytest.mark.parametrize(("arguments", "text"), [
-    (["--name", "my arm"], "name: expected an identifier of C, got 'my arm'"),
+    (["--name", "my arm"], "name: expected an identifier of C, and not dyn_ros, got 'my arm'"),
+    (["--name", "dyn_ros"], "and not dyn_ros, got 'dyn_ros'"),
     (["--functions", "contact_dynamics"], "takes constraints or contacts"),
     (["--functions", "frame_jacobian"], "options: frame_jacobian expects frame, reference_frame"),
     (["--functions", "nothing"], "'nothing' cannot be exported"),

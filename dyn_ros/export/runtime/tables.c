@@ -72,8 +72,8 @@ int dyn_ros_contacts_init(const dyn_ros_model *model, dyn_ros_contacts *contacts
 {
   if (!is_ready(model)) return DYN_ROS_NO_MODEL;
   if (!contacts || (count > 0 && !list)) return DYN_ROS_MISSING;
+  memset(contacts, 0, sizeof *contacts);        /* no rows, if something is wrong */
   if (count < 0 || count > MAX_CONSTRAINTS / 3) return DYN_ROS_TOO_MANY;
-  memset(contacts, 0, sizeof *contacts);
   int error = put_settings(contacts->numbers, settings), rows = 0;
   for (int n = 0; n < count && !error; n++) {
     const dyn_ros_contact *c = list + n;
@@ -122,12 +122,12 @@ int dyn_ros_constraints_init(const dyn_ros_model *model, dyn_ros_constraints *co
   static const double usual[] = {1e-12, 1e-14, 1e-6};
   if (!is_ready(model)) return DYN_ROS_NO_MODEL;
   if (!constraints || (rows > 0 && !tips)) return DYN_ROS_MISSING;
+  memset(constraints, 0, sizeof *constraints);
   if (rows < 0 || rows > MAX_CONSTRAINTS) return DYN_ROS_TOO_MANY;
   if (singularity < 0 || singularity > 2 || priority < 0 || priority > 3) return DYN_ROS_NO_SUCH_OPTION;
   if (!dyn_ros_are_finite(&tolerance, 1)) return DYN_ROS_NOT_FINITE;
   int error = check_constraints(model, tips, axes, rows), runs = 0;
   if (error) return error;
-  memset(constraints, 0, sizeof *constraints);
   int64_t *numbers = constraints->numbers, *run = numbers + CONSTRAINTS_RUNS - CONSTRAINTS_RUN;
   for (int k = 0; k < rows; k++) {
     int turn = axes ? axes[k] : -1;
