@@ -19,6 +19,7 @@ from ..engine.kernel import layout
 from ..engine.kernel.types import Array
 from ..engine.model.inertia import Payload, link_frame, packed_link
 from ..engine.model.model import Model
+from ..logs.write.atomic import whole_file
 
 MAGIC = int.from_bytes(b"dyn_ros\x01", "little")
 MAX_PAYLOADS = 8
@@ -76,7 +77,12 @@ def write_model(model: Model, path: str | os.PathLike[str]) -> None:
     OSError
         The file cannot be written.
     """
-    Path(path).write_bytes(model_bytes(model))
+    content, place = model_bytes(model), Path(path)
+    if place.exists() and not place.is_file():
+        place.write_bytes(content)                  # such as a pipe
+    else:
+        with whole_file(place.resolve()) as file:   # programs that have mapped the old one keep it
+            file.write(content)
 
 
 def model_bytes(model: Model) -> bytes:

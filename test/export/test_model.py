@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The model in C: files, errors, names, what can be set, configurations."""
 import ctypes
+import mmap
+import os
 
 import numpy as np
 import pytest
 from export.tools import robot
 
 import dyn_ros
-from dyn_ros.export.model_file import HEADER, checksum, model_bytes
+from dyn_ros.export.model_file import HEADER, checksum, model_bytes, write_model
 
 NAMES = ("panda", "every_joint")
 RNEA = ("rnea", "q", "v", "a")
@@ -181,6 +183,21 @@ def test_a_file_is_read_after_any_payload(library):
     model.set_payload("too many", 4, 0.5, [0.1, 0.0, 0.1], 0.01 * np.eye(3))
     with pytest.raises(ValueError, match="at most 8 payloads, got 9"):
         model_bytes(model)
+
+
+def test_a_file_that_a_program_has_mapped_is_replaced(tmp_path):
+    path, link = tmp_path / "robot.dynros", tmp_path / "link"
+    link.symlink_to(path)
+    write_model(robot("panda"), link)
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        write_model(robot("every_joint"), link)
+        assert mapped[:] == model_bytes(robot("panda"))
+    assert path.read_bytes() == model_bytes(robot("every_joint")) and link.is_symlink()
+    read, write = os.pipe()
+    with open(read, "rb") as pipe:
+        write_model(robot("panda"), f"/dev/fd/{write}")
+        os.close(write)
+        assert pipe.read() == model_bytes(robot("panda"))
 
 
 # --- errors of calls
