@@ -91,52 +91,34 @@ int main(int, char ** argv)
     double * results[8] = {out.data()};
     casadi_rnea(arguments, results, integers, work, 0);
     return out.data(); });
-  add("rnea", "generic", [&](X q, X v, X a) {
-    dyn_ros_rnea(&robot, work_of_rnea, q, v, a, nullptr, out.data());
-    return out.data(); });
-  add("rnea", "constant", [&](X q, X v, X a) {
-    constant_rnea(q, v, a, out.data());
-    return out.data(); });
-  add("rnea", "settable", [&](X q, X v, X a) {
-    robot_rnea(q, v, a, out.data(), parameters);
-    return out.data(); });
+#define ADD(function, name, result, call) \
+  add(#function, name, [&](X q, [[maybe_unused]] X v, [[maybe_unused]] X a) { \
+    call; \
+    return result.data(); });
+  ADD(rnea, "generic", out, dyn_ros_rnea(&robot, work_of_rnea, q, v, a, nullptr, out.data()))
+  ADD(rnea, "constant", out, constant_rnea(q, v, a, out.data()))
+  ADD(rnea, "settable", out, robot_rnea(q, v, a, out.data(), parameters))
 
   add("aba", "Pinocchio", pinocchio_aba);
-  add("aba", "generic", [&](X q, X v, X a) {
-    dyn_ros_aba(&robot, work_of_aba, q, v, a, nullptr, out.data());
-    return out.data(); });
-  add("aba", "constant", [&](X q, X v, X a) {
-    constant_aba(q, v, a, out.data());
-    return out.data(); });
-  add("aba", "settable", [&](X q, X v, X a) {
-    robot_aba(q, v, a, out.data(), parameters);
-    return out.data(); });
+  ADD(aba, "generic", out, dyn_ros_aba(&robot, work_of_aba, q, v, a, nullptr, out.data()))
+  ADD(aba, "constant", out, constant_aba(q, v, a, out.data()))
+  ADD(aba, "settable", out, robot_aba(q, v, a, out.data(), parameters))
 
   add("crba", "Pinocchio", pinocchio_crba);
-  add("crba", "generic", [&](X q, X, X) {
-    dyn_ros_crba(&robot, work_of_crba, q, out.data());
-    return out.data(); });
-  add("crba", "constant", [&](X q, X, X) {
-    constant_crba(q, out.data());
-    return out.data(); });
-  add("crba", "settable", [&](X q, X, X) {
-    robot_crba(q, out.data(), parameters);
-    return out.data(); });
+  ADD(crba, "generic", out, dyn_ros_crba(&robot, work_of_crba, q, out.data()))
+  ADD(crba, "constant", out, constant_crba(q, out.data()))
+  ADD(crba, "settable", out, robot_crba(q, out.data(), parameters))
 
   add("rnea_derivatives", "Pinocchio", pinocchio_rnea_derivatives);
-  add("rnea_derivatives", "generic", [&](X q, X v, X a) {
-    dyn_ros_rnea_derivatives(&robot, work_of_rnea_derivatives, q, v, a, nullptr, dq.data(),
-                             dv.data(), da.data());
-    return dq.data(); });
+  ADD(rnea_derivatives, "generic", dq, dyn_ros_rnea_derivatives(
+    &robot, work_of_rnea_derivatives, q, v, a, nullptr, dq.data(), dv.data(), da.data()))
 #ifndef NO_constant_rnea_derivatives
-  add("rnea_derivatives", "constant", [&](X q, X v, X a) {
-    constant_rnea_derivatives(q, v, a, dq.data(), dv.data(), da.data());
-    return dq.data(); });
+  ADD(rnea_derivatives, "constant", dq, constant_rnea_derivatives(
+    q, v, a, dq.data(), dv.data(), da.data()))
 #endif
 #ifndef NO_robot_rnea_derivatives
-  add("rnea_derivatives", "settable", [&](X q, X v, X a) {
-    robot_rnea_derivatives(q, v, a, dq.data(), dv.data(), da.data(), parameters);
-    return dq.data(); });
+  ADD(rnea_derivatives, "settable", dq, robot_rnea_derivatives(
+    q, v, a, dq.data(), dv.data(), da.data(), parameters))
 #endif
 
   std::vector<double> expected;
