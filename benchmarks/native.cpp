@@ -1,7 +1,7 @@
 // Copyright dyn_ros contributors
 // SPDX-License-Identifier: Apache-2.0
-// Measures functions of one robot, called from C++: those of the C library, those generated for the
-// robot, Pinocchio's, and C code by CasADi. Built and run by native.py, which writes robot.h.
+// Measures functions of one robot, called from C++: of the C library, generated for the robot, of
+// Pinocchio, and C code by CasADi. native.py builds and runs this program, and writes robot.h.
 //
 //   native PINOCCHIO_MODEL MODEL_FILE STATES ROUNDS
 //

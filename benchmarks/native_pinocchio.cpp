@@ -1,7 +1,7 @@
 // Copyright dyn_ros contributors
 // SPDX-License-Identifier: Apache-2.0
 // Pinocchio's functions for native.cpp. They read arrays of the caller and return Pinocchio's own, so
-// that nothing is copied; of the derivatives, those with respect to q.
+// that nothing is copied. pinocchio_rnea_derivatives returns the derivative with respect to q.
 #include <pinocchio/algorithm/aba.hpp>
 #include <pinocchio/algorithm/crba.hpp>
 #include <pinocchio/algorithm/rnea-derivatives.hpp>

@@ -19,7 +19,7 @@ from ..engine.model.frames import ReferenceFrame
 _TABLES = {CONTACTS: "contacts", CONSTRAINTS: "constraints"}
 _EXCLUDED = ("normal_equations",)       # sums over recordings, with functions of Python around it
 _NAMES = {OBSERVER_GAIN: "gain", COULOMB: "friction"}
-# Where arguments are that the public function does not have: beside these.
+# Arguments that the public function does not have are placed beside these.
 _BESIDE = {"damping": "friction", "constraints": "tip", "contacts": "frame"}
 
 
@@ -49,7 +49,7 @@ class Function:
         return parameter_name(known)
 
     def result_name(self, known: Field) -> str:
-        """The name of a result, which differs from those of all parameters."""
+        """The name of a result, which no parameter has."""
         name = known.name.lstrip("_")
         return f"{name}_out" if name in map(self.parameter_name, self.parameters) else name
 

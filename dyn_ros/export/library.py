@@ -121,8 +121,8 @@ def link(folder: Path, name: str, levels: Sequence[str],
          hidden_from_c: Sequence[str] = ()) -> None:
     """Write a library to a folder: one for each target, its headers and its packages.
 
-    ``objects`` returns those of a target by symbol; ``generated`` and ``fixed`` are sources;
-    ``hidden_from_c`` are symbols for others, which are not in the header NAME.h.
+    ``objects`` returns the objects of a target by symbol; ``generated`` and ``fixed`` are sources;
+    ``hidden_from_c`` are symbols that the library exports, but the header NAME.h does not have.
     """
     visible = [*re.findall(rf"\b({name}_\w+)(?:\(|;)", headers[f"{name}.h"]), *hidden_from_c]
     exported = f"{{ global: {'; '.join(dict.fromkeys(visible))}; local: *; }};\n"

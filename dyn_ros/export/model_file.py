@@ -25,20 +25,20 @@ MAGIC = int.from_bytes(b"dyn_ros\x01", "little")
 MAX_PAYLOADS = 8
 _ALIGNMENT = 64
 HEADER = ("MAGIC", "LAYOUT", "SIZE", "CHECKSUM", "NQ", "NV", "NJOINTS", "NFRAMES")
-"""The first integers of the header. The checksum is that of all bytes, with itself zero."""
+"""The first integers of the header. The checksum covers all bytes, with zero in its own place."""
 SECTIONS = ("INTS", "FLOATS", "BODIES", "LINKS", "ARMATURE", "LIMITS", "JOINTS", "FRAMES",
             "PAYLOADS", "NAMES", "TEXT")
 """What follows.
 
 INTS, FLOATS: what kernels read, see ``engine/kernel/layout.py``.
 BODIES, LINKS: parameters of the bodies of joints and of the links of frames without payloads,
-(njoints, 10) and (nframes, 10). ARMATURE: that of joints which are not locked, (nv,).
+(njoints, 10) and (nframes, 10). ARMATURE: as if no joint was locked, (nv,).
 LIMITS: lower and upper (nq,), velocity and effort limits, damping and friction (nv,).
 JOINTS: parent, frame, idx_q, idx_v, nq and nv of each joint. FRAMES: the joint that moves each
 frame, or -1, the frame of its link, and whether it is a link.
 PAYLOADS: for each slot the joint, the link, and ten parameters; a slot without mass is empty.
-NAMES: for the robot, and each joint, frame, velocity and position, where its name begins in TEXT,
-which ends with a zero as all of them.
+NAMES: for the robot, and each joint, frame, velocity and position, where its name begins in TEXT.
+Each name ends with a zero.
 """
 JOINT, FRAME, PAYLOAD = 6, 3, 12
 
@@ -89,7 +89,7 @@ def model_bytes(model: Model) -> bytes:
     """The content of a model file."""
     if len(model.payloads) > MAX_PAYLOADS:
         raise ValueError(f"model: expected at most {MAX_PAYLOADS} payloads, got "
-                         f"{len(model.payloads)}; add their inertias to those of links")
+                         f"{len(model.payloads)}; add some of them to the inertias of links")
     header = np.zeros(_rounded(len(HEADER) + 2 * len(SECTIONS)), np.int64)
     header[:3] = MAGIC, layout_digest(), 0
     header[4:8] = model.nq, model.nv, model.njoints, model.nframes

@@ -100,7 +100,7 @@ def _call(name: str, arrays: Sequence[Field]) -> list[str]:
 
 
 def _entry(symbol: str, algorithm: Algorithm, calls: Sequence[list[str]]) -> str:
-    """The entry: it calls the function without, or that with the optional input."""
+    """The entry, which calls the function without or with the optional input."""
     lines = [f"  %status = getelementptr i64, ptr %table, i64 {ly.STATUS}"]
     if algorithm.optional:
         passed = ly.HAS_INPUT + algorithm.optional[0]

@@ -24,7 +24,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 class _Wanted(NamedTuple):
-    """A function, and the values of its options, such as that of ``frame``."""
+    """A function, and the values of its options, such as ``frame``."""
 
     function: Function
     options: dict[str, str]
@@ -37,7 +37,7 @@ def export_robot_library(folder: str | os.PathLike[str], model: Model, name: str
     """Write a library of functions for one robot, whose structure is part of the machine code.
 
     They take arrays, and need no model and no work space. Gravity, the inertias of bodies and the
-    armature are an argument, a structure that the library has as a constant, too.
+    armature are an argument, a structure; the library contains the robot's own.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def export_robot_library(folder: str | os.PathLike[str], model: Model, name: str
     ------
     ValueError
         An unknown function, option or target; a name that is no identifier; a robot without
-        joints; a function that cannot be written for one robot, as those with contacts.
+        joints; a function that cannot be written for one robot, such as one with contacts.
     OSError
         There is no C compiler, or a file cannot be written.
     """

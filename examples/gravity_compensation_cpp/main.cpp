@@ -95,7 +95,7 @@ void become_real_time()
   sched_param parameters{};
   parameters.sched_priority = 80;
   if (sched_setscheduler(0, SCHED_FIFO, &parameters) || mlockall(MCL_CURRENT | MCL_FUTURE))
-    std::puts("without real-time priority: latencies are those of an ordinary thread");
+    std::puts("no real-time priority: these are the latencies of an ordinary thread");
 }
 
 int run(const char *path, double seconds)

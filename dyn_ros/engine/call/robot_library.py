@@ -16,7 +16,7 @@ from ..model.model import Model
 _ROUNDING = 1e-15                       # of a rotation's entries: cos(pi / 2) is 6e-17
 _ROTATIONS = (slice(ly.PLACE, ly.TRANSLATION), slice(ly.SLIDE, ly.INERTIA))
 LIBRARIES: dict[str, Any] = {}
-"""Those that are loaded, by their path, the newest one last."""
+"""The loaded libraries by their path, the newest one last."""
 
 
 def address(algorithm: Any, model: Model) -> int:
@@ -33,7 +33,7 @@ def is_for(library: Any, algorithm: Any, model: Model) -> bool:
 
 
 def digest(model: Any, algorithm: Any) -> int:
-    """A number that differs if the code of an algorithm would be another one for a model.
+    """A number that differs if the code of an algorithm differs between models.
 
     It depends on the structure, on all constants that a model cannot change, on the numbers of
     fields, and on the source of the kernel.

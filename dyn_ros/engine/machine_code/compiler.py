@@ -100,9 +100,10 @@ class Entry:
         content = cache.read(name) if name else None
         if content is not None:
             return content, False
+        emit = self._module("emit")                 # or an error, before anything is announced
         if before_compiling:
             before_compiling()
-        content = self._module("emit").machine_code(self.intermediate, target)
+        content = emit.machine_code(self.intermediate, target)
         if name:
             self._store(name, content)
         return content, True

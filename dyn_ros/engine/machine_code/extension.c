@@ -1,8 +1,8 @@
 /* Copyright dyn_ros contributors
    SPDX-License-Identifier: Apache-2.0
 
-   The extension: machine code by its address, and the libraries that contain it. one_state.c and
-   batches.c have the calls of algorithms. extension.py builds it. */
+   The extension calls machine code by its address, and opens libraries that contain it. The calls
+   of algorithms are in one_state.c and batches.c. extension.py builds it. */
 #include "extension.h"
 
 #include <dlfcn.h>
@@ -171,8 +171,8 @@ static PyTypeObject FunctionType = {
     .tp_name = "dyn_ros.engine.machine_code._native.Function",
     .tp_doc = "Function(address, signature, owner=None): machine code, called without the GIL.\n\n"
               "Letters of the signature: q an integer or address, d a float, p a contiguous array\n"
-              "or None. Kernels have the signature qqqq and four arguments, others the address of\n"
-              "an array of theirs.",
+              "or None. Kernels have the signature qqqq and take four arguments; other code takes\n"
+              "the address of an array of its arguments.",
     .tp_basicsize = sizeof(Function),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
     .tp_new = function_new,

@@ -29,7 +29,7 @@ typedef int64_t (*packed_code)(const int64_t *arguments);
 #define AT(type, address) ((type *)(intptr_t)(address))
 
 /* Convert an argument: to an integer, or to the address of the data of a contiguous array, which
-   is 0 for None. They return -1 with an exception, as has_keywords does if there are some. */
+   is 0 for None. They return -1 with an exception if they cannot, has_keywords if there are some. */
 int as_integer(PyObject *object, int64_t *value);
 int as_address(PyObject *object, int64_t *value);
 int has_keywords(const char *name, PyObject *names);

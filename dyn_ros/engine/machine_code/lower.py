@@ -8,8 +8,8 @@ kernels do not require. It is optimized once, together with all functions that a
 Each level of calls therefore optimizes the code of all levels below it again. A subroutine ends
 this: its callers call it, and an entry receives its optimized representation as it is.
 
-The result depends on the number of lanes, but not on a processor: code is optimized as for one of
-the middle, and ``emit.py`` generates machine code for others as well.
+The result depends on the number of lanes, but not on the processor: code is optimized for one of
+the middle level, and ``emit.py`` generates machine code for others as well.
 """
 import contextlib
 import functools
@@ -46,7 +46,7 @@ _subroutines: "weakref.WeakValueDictionary[str, _SubroutineLibrary]" = (
 
 
 class _Codegen(JITCPUCodegen):
-    """Optimizes for a processor of the middle."""
+    """Optimizes for a processor of the middle level, such as x86-64-v3."""
 
     def _get_host_cpu_name(self):
         return _MIDDLE

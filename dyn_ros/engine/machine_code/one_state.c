@@ -4,7 +4,7 @@
    The call of an algorithm for one state.
 
    A Prepared has the addresses of everything that such a call reads and writes. Whatever is not a
-   plain call with valid arrays is left to Python, which converts, or explains what is wrong.
+   plain call with valid arrays is left to Python, which converts arguments or reports errors.
    Between the look-up of a Prepared and its results, no Python code runs. */
 #define NO_IMPORT_ARRAY
 #include "extension.h"
@@ -67,7 +67,7 @@ are_unit(const Places *places, const double *q)
     return true;
 }
 
-/* Set the number of constraints; return whether that of another input agrees. */
+/* Set the number of constraints; return false if another input has a different one. */
 static bool
 set_constraints(const Places *places, int64_t length)
 {
@@ -242,8 +242,8 @@ static PyMemberDef prepared_members[] = {
     {NULL},
 };
 
-/* Immutable, and members of no cycle but through a Data, which clears its list: no tp_clear, after
-   which a call could find neither results nor memory. */
+/* They are immutable, and part of a cycle only through a Data, which clears its list. There is no
+   tp_clear: after it, a call could find neither results nor memory. */
 static PyTypeObject PreparedType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "dyn_ros.engine.machine_code._native.Prepared",

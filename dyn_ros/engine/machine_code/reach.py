@@ -24,7 +24,7 @@ _LOAD_ATTRIBUTE = {dis.opmap[name]: int(name == "LOAD_ATTR" and sys.version_info
 _CACHE = dis.opmap.get("CACHE")
 
 class NotComparable(TypeError):
-    """A constant that cannot be compared with that of another process."""
+    """A constant that cannot be compared between processes."""
 
 
 def _codes(code: CodeType) -> list[CodeType]:
@@ -82,7 +82,7 @@ def _variables(function: FunctionType) -> dict[str, Any]:
 
 
 def _is_ours(module: str | None, referrer: FunctionType) -> bool:
-    """Whether a module belongs to this package or to that of the function that refers to it."""
+    """Whether a module belongs to this package, or to the package of a function that uses it."""
     return _root(module) in (_PACKAGE, _root(referrer.__module__))
 
 
@@ -119,10 +119,10 @@ Result = TypeVar("Result")
 
 def walk(find: Callable[[FunctionType], tuple[list[FunctionType], Result]],
          *functions: Any) -> Iterator[tuple[FunctionType, Result]]:
-    """Yield everything that functions refer to, directly or indirectly: each once, these included.
+    """Yield functions and all that they refer to, directly or indirectly, each once.
 
-    ``find`` returns the functions that a function itself refers to, and what else of it is asked
-    for, which is yielded with it.
+    ``find`` returns the functions that a function itself refers to, and something else about it,
+    which is yielded with it.
     """
     seen: set[FunctionType] = set()
     todo = list(functions)

@@ -26,7 +26,7 @@ static void *content(const dyn_ros_model *model, int n)
 
 const int64_t *dyn_ros_private_section(const dyn_ros_model *model, int n) { return content(model, n); }
 
-/* Whether the sections have the sizes that follow from those of the robot. */
+/* Whether the sections have the sizes that this robot requires. */
 static int is_consistent(const int64_t *words)
 {
   int64_t nq = words[HEADER_NQ], nv = words[HEADER_NV], nj = words[HEADER_NJOINTS], nf = words[HEADER_NFRAMES];

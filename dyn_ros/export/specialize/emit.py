@@ -130,7 +130,7 @@ class Writer:
         self.lines.append(f"  store double {self.name(value)}, ptr {place}, align 8")
 
     def status(self, checks: Sequence[tuple[Operand, Operand, int]]) -> str:
-        """The status of the call: that of the first condition that does not hold, or zero."""
+        """The status of the call: of the first condition that does not hold, or zero."""
         status = "0"
         for a, b, failed in reversed(checks):
             holds = self.new(f"fcmp ogt double {self.name(a)}, {self.name(b)}")

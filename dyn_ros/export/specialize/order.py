@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from .trace import NotTraceable, Operand, Operation
 
 MOST = 15_000
-"""Operations of a function; those of more are slower than with loops, measured on x86-64-v4."""
+"""Operations of a function; with more, loops are faster, as measured on x86-64-v4."""
 _FEW = 4_000
 
 
@@ -71,8 +71,8 @@ def ordered(operations: Sequence[Operation], results: Sequence[Operand], fuse: b
     """The operations that results depend on, fused, and the order in which to compute them.
 
     In code that fits into the cache of instructions, operations that are used once are computed
-    just before their use, so that fewer numbers wait for theirs in registers. Larger code takes as
-    long as it takes to fetch; it is smallest in the order of the kernel.
+    just before their use, so that fewer numbers wait in registers. The time of larger code is the
+    time to fetch it; it is smallest in the order of the kernel.
     """
     if fuse:
         operations = _fused(operations, results)

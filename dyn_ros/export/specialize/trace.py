@@ -75,7 +75,7 @@ class Trace:
 
 
 class Number:
-    """A number that depends on the caller's; arithmetic with it is recorded."""
+    """A number that depends on numbers of the caller; arithmetic with it is recorded."""
 
     __slots__ = ("index", "trace")
     __array_ufunc__ = None                          # NumPy leaves operations with it to this class
@@ -191,7 +191,7 @@ def _sincos(x):
 
 
 def _all_above(a, b):
-    """False for numbers of the caller: the kernel does what it does if a pivot is singular."""
+    """False for numbers of the caller, so that the kernel takes the branch of a singular pivot."""
     for x in (a, b):
         if isinstance(x, Number):
             x.trace.fails(_operand(a), _operand(b))
@@ -220,7 +220,7 @@ class _Names:
 
 
 class Rebinding:
-    """Copies of kernels, which use other operations than those of ``lanes.py``."""
+    """Copies of kernels, with other operations in place of the ones in ``lanes.py``."""
 
     def __init__(self, operations: dict[str, Callable] = _OPERATIONS) -> None:
         self._values: dict[int, Any] = {
@@ -266,7 +266,7 @@ def _cell(value: Any) -> Any:
 
 
 def _names(code: CodeType) -> set[str]:
-    """All names that code refers to, including that of functions within it."""
+    """All names that code refers to, including the code of functions within it."""
     names = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -109,7 +109,7 @@ typedef struct {
   const char *name;
   int parent;                           /* the joint before it, or -1 */
   int frame;                            /* its frame, in which its body is described */
-  int idx_q, idx_v;                     /* its first numbers in q and v; those of the master for a mimic joint */
+  int idx_q, idx_v;                     /* its first numbers in q and v; of a mimic joint, its master's */
   int nq, nv;                           /* how many they are; 0 for a mimic joint */
 } dyn_ros_joint;
 
@@ -132,8 +132,8 @@ int dyn_ros_frame_info(const dyn_ros_model *model, int frame, dyn_ros_frame *inf
    the link's. */
 int dyn_ros_joint_index(const dyn_ros_model *model, const char *name);
 int dyn_ros_frame_index(const dyn_ros_model *model, const char *name);
-/* The name of a number in q or v: that of its joint, with a suffix such as /x for joints with several; NULL if there
-   is no such number. */
+/* The name of a number in q or v: the name of its joint, with a suffix such as /x if the joint has several; NULL if
+   there is no such number. */
 const char *dyn_ros_position_name(const dyn_ros_model *model, int k);
 const char *dyn_ros_velocity_name(const dyn_ros_model *model, int k);
 
@@ -201,9 +201,9 @@ typedef struct { int rows; int64_t numbers[5 + 32 * 12]; } dyn_ros_contacts;
 
 /* A contact with the world, without gains, at the origin of the frame; change its members as needed. */
 dyn_ros_contact dyn_ros_contact_at(int frame, int dimension, int reference_frame);
-/* settings: NULL for no damping, restitution and iteration. The rows of a contact follow those of the contacts before
-   it. For operational_space_..., dynamically_consistent_inverse and null_space_projector, the contact is the frame of
-   the task. */
+/* settings: NULL for no damping, restitution and iteration. Rows are in the order of the list. For
+   operational_space_..., dynamically_consistent_inverse and null_space_projector, the contact is the frame of the
+   task. */
 int dyn_ros_contacts_init(const dyn_ros_model *model, dyn_ros_contacts *contacts, const dyn_ros_contact *list,
                           int count, const dyn_ros_contact_settings *settings);
 

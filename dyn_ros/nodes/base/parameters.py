@@ -114,8 +114,8 @@ SPECS = (
     Spec("armature", Parameter.Type.DOUBLE_ARRAY,
          "Rotor inertia for each published row [kg m2, kg]; empty: none.", robot=True),
     Spec("native_library", "",
-         "Path of a library for this robot, which `dyn_ros export --robot` writes; empty: the "
-         "general functions.", robot=True),
+         "Path of a library for this robot, which `dyn_ros export --robot FILE --python` writes; "
+         "empty: the general functions.", robot=True),
     Spec("locked_joints", Parameter.Type.STRING_ARRAY,
          "Joints to treat as fixed, each as name=position [rad, m], or the name alone: where "
          "joint_states has it when it is locked.", robot=True),

@@ -441,5 +441,9 @@ def test_without_numba_what_is_not_in_the_cache_says_what_to_install(tmp_path):
     missing = without + SMALL + (
         "try:\n    run()\nexcept ModuleNotFoundError as error:\n    print(error)")
     assert "dyn_ros[compiler]" in run(missing, **named)
+    quiet = "sys.modules['llvmlite'] = None\n" + SMALL + (
+        "try:\n    Entry('small', function, 'd').load(lambda: print('compiling'))\n"
+        "except ModuleNotFoundError:\n    pass")
+    assert run(without + quiet, **named) == ""
     run(SMALL + "run()", **named)
     assert run(without + SMALL + REPORT, **named) == "[False, 83]"
