@@ -117,9 +117,8 @@ def _sections(model: Model) -> list[NDArray]:
     links = [packed_link(frame) for frame in model.tree.frames]
     limits = (model.lower, model.upper, model.velocity_limit, model.effort_limit, model.damping,
               model.friction)
-    own = [n for n, frame in enumerate(model.tree.frames) if frame.kind == "joint"]
-    joints = np.array([model.parents, own, model.idx_q, model.idx_v, model.nqs, model.nvs],
-                      np.int64)
+    joints = np.array([model.parents, frames_of_joints(model), model.idx_q, model.idx_v, model.nqs,
+                       model.nvs], np.int64)
     frames = [(frame.parent, link_frame(model.tree, n), frame.kind == "body")
               for n, frame in enumerate(model.tree.frames)]
     texts = (model.name, *model.joint_names, *model.frame_names, *model.velocity_names,
@@ -130,6 +129,11 @@ def _sections(model: Model) -> list[NDArray]:
             model.armature, np.concatenate(limits), joints.T.ravel(),
             np.array(frames, np.int64), _slots(list(model._payloads.values())),
             starts.astype(np.int64), np.frombuffer(b"".join(encoded), np.uint8)]
+
+
+def frames_of_joints(model: Model) -> list[int]:
+    """The index of each joint's frame."""
+    return [n for n, frame in enumerate(model.tree.frames) if frame.kind == "joint"]
 
 
 def _slots(payloads: Sequence[Payload]) -> Array:

@@ -16,11 +16,12 @@ from ..engine.call.algorithm import Algorithm
 from ..engine.call.robot_library import constants, link_places, parameter_places
 from ..engine.call.workspace import Workspace
 from ..engine.kernel import layout as ly
-from ..engine.kernel.fields import FRAME, REFERENCE_FRAME, Field
+from ..engine.kernel.fields import FRAME, REFERENCE_FRAME, TERMS, Field, Option
 from ..engine.kernel.types import Array
 from ..engine.model.frames import ReferenceFrame
 from ..engine.model.model import Model
-from .functions import functions, option_end, parameter_name, table_name
+from .functions import Function, functions, option_end, parameter_name, table_name
+from .model_file import frames_of_joints
 from .specialize.emit import Writer, declarations, has_fma, object_of, sincos_functions
 from .specialize.order import ordered
 from .specialize.trace import NotTraceable, Operand, Table, Trace, operands, run
@@ -80,7 +81,7 @@ def specialized(model: Model, name: str, prefix: str, target: str, settable: boo
     (function,) = functions([name])
     algorithm, wanted = function.algorithm, _inputs(function.algorithm, with_inputs)
     inputs = [x for x in function.inputs if x in wanted]
-    numbers, suffix = _options(model, algorithm, options or {})
+    numbers, suffix = _options(model, function, options or {})
     symbol = f"{prefix}_{name}{suffix}"
     floats = constants(model)
     record = recorded(model, algorithm, inputs, numbers,
@@ -176,20 +177,24 @@ def _inputs(algorithm: Algorithm, with_inputs: Sequence[str]) -> list[Field]:
             if f not in algorithm.optional or parameter_name(f) in with_inputs]
 
 
-def _options(model: Model, algorithm: Algorithm, values: Mapping[str, int | str]
+def _options(model: Model, function: Function, values: Mapping[str, int | str]
              ) -> tuple[dict[int, int], str]:
     """The numbers of options, and their part of the name of the function."""
+    algorithm = function.algorithm
     if any(map(table_name, algorithm.options)):
         raise NotTraceable(f"{algorithm.name} takes constraints or contacts")
-    names = [option.name for option in algorithm.options]
+    names = {function.parameter_name(option): option for option in function.parameters
+             if isinstance(option, Option)}
     if sorted(values) != sorted(names):
         raise ValueError(f"options: {algorithm.name} expects {', '.join(names) or 'none'}, got "
                          f"{', '.join(values) or 'none'}")
-    numbers, suffix = {}, ""
-    for option in algorithm.options:
-        value = values[option.name]
+    numbers, suffix = {int(TERMS): option_end(algorithm, TERMS) - 1}, ""        # all of them
+    for name, option in names.items():
+        value = values[name]
         if option == FRAME:
-            numbers[int(option)] = model.frame_index(str(value))
+            frames = range(model.nframes) if name == "frame" else frames_of_joints(model)
+            index = model.frame_index if name == "frame" else model.joint_index
+            numbers[int(option)] = frames[index(str(value))]
         elif option == REFERENCE_FRAME:
             known = ReferenceFrame.__members__
             if value not in known:
@@ -199,7 +204,7 @@ def _options(model: Model, algorithm: Algorithm, values: Mapping[str, int | str]
         else:
             end = option_end(algorithm, option)
             if not str(value).isdecimal() or int(value) >= end:
-                raise ValueError(f"options: {option.name}: expected 0 to {end - 1}, got "
+                raise ValueError(f"options: {name}: expected 0 to {end - 1}, got "
                                  f"{value!r:.80}")
             numbers[int(option)] = int(value)
         suffix += "_" + re.sub(r"\W", "_", str(value), flags=re.ASCII)

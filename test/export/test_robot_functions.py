@@ -126,6 +126,8 @@ def test_optional_inputs_and_options(arm, tmp_path):
     compare(arm, "frame_jacobian", tmp_path, False,
             options={"frame": "tool", "reference_frame": "LOCAL"},
             arguments=("tool", dyn_ros.ReferenceFrame.LOCAL))
+    compare(arm, "subtree_com_jacobian", tmp_path, False, options={"joint": "elbow_pitch"},
+            arguments=("elbow_pitch",))
 
 
 def test_reports_the_velocity_of_a_singular_pivot(tmp_path):
