@@ -148,7 +148,7 @@ def test_names_sizes_and_limits(pair):
 def changed(content, word, value):
     """A file in which an integer of the header differs, with the checksum that belongs to it."""
     words = np.frombuffer(content, np.int64).copy()
-    words[HEADER.index(word)] = value
+    words[(*HEADER, "START", "COUNT").index(word)] = value              # of the first section
     words[HEADER.index("CHECKSUM")] = 0
     words.view(np.uint64)[HEADER.index("CHECKSUM")] = checksum(words)
     return words.tobytes()
@@ -162,7 +162,9 @@ def test_files_that_cannot_be_used(library):
                         (content[:-8], "not complete"), (bytes(flipped), "damaged"),
                         (changed(content, "LAYOUT", 1), "another version"),
                         (changed(content, "NV", 9), "damaged"), (b"", "not complete"),
-                        (changed(content, "NFRAMES", -1), "damaged")):
+                        (changed(content, "NFRAMES", -1), "damaged"),
+                        (changed(content, "START", 2 ** 63 - 8), "damaged"),
+                        (changed(content, "COUNT", 2 ** 61), "damaged")):
         other = Robot(library, wrong)
         assert other.error < 0 and text in other.text(other.error), text
         assert other.c.dyn_ros_rnea_workspace_size(other.reference) == 0

@@ -39,8 +39,8 @@ static int is_consistent(const int64_t *words)
     [SECTION_NAMES] = 1 + nj + nf + nv + nq, [SECTION_TEXT] = -1};
   for (int n = 0; n < SECTION_COUNT; n++) {
     section s = sections(words)[n];
-    if (s.start < 0 || s.start % 8 || s.count < 0 || s.count > words[HEADER_SIZE]) return 0;
-    if (s.start + (n == SECTION_TEXT ? 1 : 8) * s.count > words[HEADER_SIZE]) return 0;
+    if (s.start < 0 || s.start % 8 || s.start > words[HEADER_SIZE] || s.count < 0) return 0;
+    if (s.count > (words[HEADER_SIZE] - s.start) / (n == SECTION_TEXT ? 1 : 8)) return 0;
     if (counts[n] >= 0 && s.count != counts[n]) return 0;
   }
   return 1;
