@@ -142,7 +142,10 @@ def _option(one: Function, known: Option) -> tuple[str, str]:
     """What precedes a call, and the value of an option in it."""
     name = one.parameter_name(known)
     if table_name(known):
-        return (f"  if (!{name}) return DYN_ROS_MISSING;\n", f"(int64_t)(intptr_t){name}->numbers")
+        size = {"contacts": "njoints", "constraints": "nframes"}[table_name(known)]
+        return (f"  if (!{name}) return DYN_ROS_MISSING;\n"
+                f"  if (is_ready(model) && {name}->{size} != model->{size}) "
+                "return DYN_ROS_NO_SUCH_FRAME;\n", f"(int64_t)(intptr_t){name}->numbers")
     if known is TERMS:
         wanted = [f"(int64_t)({one.result_name(x)} != NULL) << {n}"
                   for n, x in enumerate(one.results)]

@@ -33,7 +33,8 @@ class Settings(ctypes.Structure):
 class Table(ctypes.Structure):
     """``dyn_ros_contacts``, or ``dyn_ros_constraints``, which is smaller."""
 
-    _fields_ = (("rows", ctypes.c_int), ("numbers", ctypes.c_int64 * (5 + 32 * 12)))
+    _fields_ = (("rows", ctypes.c_int), ("size", ctypes.c_int),
+                ("numbers", ctypes.c_int64 * (5 + 32 * 12)))
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +74,18 @@ def test_contacts_that_are_refused(panda):
         assert (error, table.rows) == (0, rows)
     error = panda.c.dyn_ros_contacts_init(panda.reference, ctypes.byref(table), None, 1, None)
     assert error == MISSING
+
+
+def test_contacts_of_another_robot_are_refused(library, panda):
+    """Their joints need not exist."""
+    solo = Robot(library, model_bytes(robot_of("solo12")))
+    error, table = contacts(panda, [(panda.model.nframes - 1, 3, 2)])
+    assert error == 0
+    for one, expected in ((panda, 0), (solo, NO_FRAME)):
+        q, v, n = np.zeros(one.model.nq), np.zeros(one.model.nv), one.model.nv
+        q[-1] = q[6 % len(q)] = 1.0
+        error, *_ = one.call("contact_dynamics", (q, v, v, ctypes.byref(table), None), n, 3, 3)
+        assert error == expected
 
 
 def test_constraints_that_are_refused(panda):

@@ -99,6 +99,7 @@ int dyn_ros_contacts_init(const dyn_ros_model *model, dyn_ros_contacts *contacts
   if (error) return error;
   contacts->numbers[CONTACTS_NCONTACTS] = count;
   contacts->rows = rows;
+  contacts->njoints = model->njoints;
   return DYN_ROS_OK;
 }
 
@@ -144,5 +145,6 @@ int dyn_ros_constraints_init(const dyn_ros_model *model, dyn_ros_constraints *co
   numbers[CONSTRAINTS_OPPOSED] = priority;
   numbers[CONSTRAINTS_NRUNS] = runs;
   constraints->rows = rows;
+  constraints->nframes = model->nframes;
   return DYN_ROS_OK;
 }

@@ -196,8 +196,9 @@ typedef struct {
   double restitution;                   /* of impulses, 0 to 1 */
 } dyn_ros_contact_settings;
 
-/* Contacts, as functions take them; written by dyn_ros_contacts_init, and may be copied. */
-typedef struct { int rows; int64_t numbers[5 + 32 * 12]; } dyn_ros_contacts;
+/* Contacts, as functions take them; written by dyn_ros_contacts_init, and may be copied. A robot with another number of
+   joints refuses them with DYN_ROS_NO_SUCH_FRAME. */
+typedef struct { int rows, njoints; int64_t numbers[5 + 32 * 12]; } dyn_ros_contacts;
 
 /* A contact with the world, without gains, at the origin of the frame; change its members as needed. */
 dyn_ros_contact dyn_ros_contact_at(int frame, int dimension, int reference_frame);
@@ -213,7 +214,7 @@ enum { DYN_ROS_RELATIVE, DYN_ROS_ABSOLUTE, DYN_ROS_DAMPED };
 enum { DYN_ROS_EQUAL = 0, DYN_ROS_FEEDFORWARD = 1, DYN_ROS_EXTERNAL_FORCE = 2, DYN_ROS_CONSTRAINT = 3 };
 
 /* Constraints of vereshchagin and constrained_dynamics; written by dyn_ros_constraints_init, and may be copied. */
-typedef struct { int rows; int64_t numbers[4 + 3 * 36]; } dyn_ros_constraints;
+typedef struct { int rows, nframes; int64_t numbers[4 + 3 * 36]; } dyn_ros_constraints;
 
 /* tips, axes: a frame for each of `rows` constraints; for axes, -1 or NULL is the world. singularity: drop
    constraints with eigenvalues up to the tolerance times the largest (DYN_ROS_RELATIVE) or up to the tolerance
