@@ -209,8 +209,9 @@ def test_the_engine_is_a_wheel_without_ros_and_numba(engine):
 def machine_code():
     """The files of machine code in a wheel for the processor of this machine."""
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    return {f"dyn_ros/engine/machine_code/_native{suffix}", "dyn_ros/library/library.json",
-            f"dyn_ros/library/{library.best_target()}/libdyn_ros.so"}
+    return {f"dyn_ros/engine/machine_code/_native{suffix}", *(
+        f"dyn_ros/library/{library.best_target()}/{name}" for name in (
+            library.FILE, library.MANIFEST))}
 
 
 def test_the_engine_of_a_wheel_computes_without_numba(engine, tmp_path):

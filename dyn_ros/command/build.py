@@ -22,17 +22,39 @@ from pathlib import Path
 import dyn_ros.logs.kernels  # noqa: F401 - declares entries
 
 from ..engine.call.algorithm import ALGORITHMS
+from ..engine.kernel.lanes import LANES
 from ..engine.machine_code import extension, library
 from ..engine.machine_code.compiler import ENTRIES, Entry
-from ..engine.machine_code.workers import compile_in_processes
+from ..engine.machine_code.workers import compile_in_processes, environment
 
 ALL = {"x86_64": ("x86-64-v2", "x86-64-v3", "x86-64-v4"), "aarch64": ("aarch64",)}
 BATCHES_OF_NODES = ("joint_torque_regressor-lanes", "rnea-lanes")
-TARGETS = tuple(target for targets in ALL.values() for target in targets)
 
 
 def build_library(out: Path, entries: Sequence[Entry], targets: Sequence[str]) -> None:
     """Compile entries for targets, and link a library for each."""
+    own = [target for target in targets if library.lanes_of(target) == LANES]
+    if others := [target for target in targets if target not in own]:
+        _compile([entry for entry in entries if not entry.name.endswith("-lanes")], targets)
+        _build_elsewhere(out, entries, others)
+    if own:
+        _compile(entries, own)
+        _link_all(out, entries, own)
+
+
+def _build_elsewhere(out: Path, entries: Sequence[Entry], targets: Sequence[str]) -> None:
+    """Build libraries in a process with the number of lanes of their targets."""
+    names = [entry.name for entry in entries]
+    code = ("from pathlib import Path\nfrom dyn_ros.command.build import ENTRIES, build_library\n"
+            f"entries = [ENTRIES[name] for name in {names}]\n"
+            f"build_library(Path({str(out)!r}), entries, {targets})")
+    variables = {**environment(), "DYN_ROS_LIBRARY": "none", "DYN_ROS_TARGET": targets[0]}
+    if subprocess.run([sys.executable, "-c", code], env=variables).returncode:
+        sys.exit(1)
+
+
+def _compile(entries: Sequence[Entry], targets: Sequence[str]) -> None:
+    """Compile entries into the cache."""
     begun = 0
 
     def starting(entry: Entry) -> None:
@@ -45,13 +67,18 @@ def build_library(out: Path, entries: Sequence[Entry], targets: Sequence[str]) -
     missing = [entry for entry in entries
                if not all(entry.is_cached(target) for target in targets)]
     compile_in_processes(missing, starting=starting, targets=targets)
-    for target in targets:
-        _link(entries, target, out / target)
-    (out / library.MANIFEST).write_text(json.dumps({
+
+
+def _link_all(out: Path, entries: Sequence[Entry], targets: Sequence[str]) -> None:
+    """Link a library for each target, and describe it."""
+    manifest = json.dumps({
         "sources": library.digest_of_sources(),
         "entries": {entry.name: entry.digest for entry in entries},
         "programs": {program.name: program.description() for algorithm in ALGORITHMS.values()
-                     for program in algorithm.programs}}))
+                     for program in algorithm.programs}})
+    for target in targets:
+        _link(entries, target, out / target)
+        (out / target / library.MANIFEST).write_text(manifest)
 
 
 def linker(target: str) -> list[str]:
@@ -87,7 +114,7 @@ def main() -> None:
                         help="library of all functions for all processors of this architecture, "
                              "or for the one that builds it (default), or only of what nodes call, "
                              "or no library")
-    parser.add_argument("--target", nargs="+", choices=TARGETS, help="other processors")
+    parser.add_argument("--target", nargs="+", choices=library.TARGETS, help="other processors")
     options = parser.parse_args()
     folder = options.out / "engine" / "machine_code"
     folder.mkdir(parents=True, exist_ok=True)

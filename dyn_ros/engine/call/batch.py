@@ -22,6 +22,7 @@ from .workspace import Workspace
 _NOTHING = np.zeros((0, 0))         # the batch of an omitted input
 _extension: Any = extension.native() if JIT else None
 _MOST_SUMMED = 1 << 13              # states; a multiple of LANES
+_LINE = 8                           # numbers in a cache line, as in batches.c
 _PAST_CACHES = 1 << 20      # numbers: larger results do not stay in the caches until they are read
 
 
@@ -179,7 +180,7 @@ def _row_shape(model: Model, known: Field, constraints: int) -> tuple[int, ...]:
 def _padded(shape: tuple[int, ...]) -> int:
     """Numbers in the row of a result: long ones consist of whole cache lines."""
     count = math.prod(shape)
-    return -(-count // LANES) * LANES if count >= LANES * LANES else count
+    return -(-count // _LINE) * _LINE if count >= _LINE * _LINE else count
 
 
 def new_result(data: Data, known: Field, size: int, constraints: int) -> tuple[Array, Array]:

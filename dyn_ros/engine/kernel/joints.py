@@ -40,7 +40,7 @@ def sine_and_cosine(r, i, x):
     """Sine and cosine of the angle of revolute joint i.
 
     For one state, ``compute_sines`` has computed them; for a batch, they are computed here for
-    eight states at a time.
+    several states at a time.
     """
     if la.holds_lanes(r.work):
         return la.sincos(displacement(r, i, x))

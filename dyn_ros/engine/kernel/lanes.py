@@ -13,10 +13,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..machine_code.declare import IMPLEMENTATIONS, kernel
+from ..machine_code import library
+from ..machine_code.declare import IMPLEMENTATIONS, JIT, kernel
 
 IMPLEMENTATIONS.append(f"{__package__}.lanes_llvm")
-LANES = 8
+LANES = library.lanes_of(library.target()) if JIT else 8
 SIMD_WIDTH = 8      # of vectors within one state, for which rows are padded; at least LANES
 
 

@@ -6,6 +6,7 @@
 #include "extension.h"
 
 #define STATUS 0                        /* entry of a table, as in layout.py */
+#define LINE 8                          /* numbers in a cache line, as in batch.py */
 
 /* What describes each array of a batch, as in call/entries.py: set_arrays sets the first two. */
 enum {ADDRESS, COLUMNS, START, QUATERNIONS, NQUATERNIONS, ARRAY, PAST_CACHES = QUATERNIONS};
@@ -58,8 +59,8 @@ run_batch(const int64_t *given)
     double *work = AT(double, given[WORK]);
     int64_t *output = AT(int64_t, given[OUTPUTS]);
     for (int64_t n = 0; n < given[NOUTPUTS]; n++, output += ARRAY) {
-        output[PAST_CACHES] = given[IS_LARGE] && output[COLUMNS] % lanes == 0
-                              && output[ADDRESS] % (8 * lanes) == 0;    /* whole cache lines */
+        output[PAST_CACHES] = given[IS_LARGE] && output[COLUMNS] % LINE == 0
+                              && output[ADDRESS] % (8 * LINE) == 0;     /* whole cache lines */
     }
     for (int64_t first = given[FIRST]; first < given[LAST]; first += lanes) {
         const int64_t rest = given[LAST] - first, states = rest < lanes ? rest : lanes;

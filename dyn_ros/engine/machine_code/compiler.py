@@ -57,11 +57,12 @@ class Entry:
         with _lock:
             if self.address:
                 return False
+            library.require_runnable()
             address = library.address(self.name, self.symbol, lambda: self.digest)
             if address:
                 self._use(address, None)
                 return False
-            target = library.best_target()
+            target = library.target()
             content, is_new = self._object(target, before_compiling)
             loaded = self._module("emit").Loaded(content, self.symbol)
             self._use(loaded.address, loaded)
@@ -75,7 +76,7 @@ class Entry:
         """Whether its machine code need not be compiled."""
         if target is None and library.address(self.name, self.symbol, lambda: self.digest):
             return True
-        name = self.file_name(target or library.best_target())
+        name = self.file_name(target or library.target())
         return name is not None and cache.read(name) is not None
 
     def code_for(self, target: str) -> bytes:
@@ -141,7 +142,7 @@ class Entry:
     def file_name(self, target: str | None = None) -> str | None:
         """Name of its file in the cache, which differs if the machine code would differ."""
         digest = self.digest
-        return digest and f"{self.name}-{target or library.best_target()}-{digest}"
+        return digest and f"{self.name}-{target or library.target()}-{digest}"
 
     def _store(self, name: str, content: bytes) -> None:
         try:

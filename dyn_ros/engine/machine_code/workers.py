@@ -14,9 +14,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from . import cache
+from . import cache, library
 from .compiler import ENTRIES, Entry
-from .library import best_target
 
 _MOST = 4
 _MEMORY = 2.5e9                     # free bytes per process; a process requires up to 1.9e9
@@ -64,12 +63,14 @@ def _read(names: queue.SimpleQueue[str]) -> None:
     os._exit(0)
 
 
+def environment() -> dict[str, str]:
+    """The environment of processes with the modules and the cache of this one."""
+    return dict(os.environ, PYTHONPATH=os.pathsep.join(path or os.getcwd() for path in sys.path),
+                DYN_ROS_CACHE_DIR=str(cache.cache_folder().parent), PYTHONWARNINGS="ignore")
+
+
 def _start() -> subprocess.Popen:
-    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(path or os.getcwd()
-                                                              for path in sys.path),
-                       DYN_ROS_CACHE_DIR=str(cache.cache_folder().parent),
-                       PYTHONWARNINGS="ignore")
-    return subprocess.Popen([sys.executable, "-c", _COMMAND], env=environment, text=True,
+    return subprocess.Popen([sys.executable, "-c", _COMMAND], env=environment(), text=True,
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                             stderr=subprocess.DEVNULL, bufsize=1)
 
@@ -104,7 +105,7 @@ def compile_in_processes(entries: Sequence[Entry], processes: int | None = None,
     """
     if not entries:
         return set()
-    targets = targets or [best_target()]
+    targets = targets or [library.target()]
     todo: deque[Entry] = deque(entries)
     compiled: set[str] = set()
     events: queue.SimpleQueue = queue.SimpleQueue()

@@ -123,6 +123,6 @@ def test_product_is_not_rounded_before_the_sum(target, count, load):
 
 def test_another_processor_is_reported(monkeypatch):
     monkeypatch.setattr(compiler, "ENTRIES", {})
-    monkeypatch.setattr(library, "best_target", lambda: "")
+    monkeypatch.setattr(library, "target", lambda: "")
     with pytest.raises(RuntimeError, match="x86-64-v2 and aarch64"):
         compiler.Entry("sines", sines).load()

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("numba", reason="builds a library")
@@ -32,8 +33,20 @@ print([g, potential, *(ENTRIES[f"{name}-one"]._code is None
 """.replace("ROBOT", repr(str(ROOT / "dyn_ros" / "robots" / "arm7.urdf")))
 
 
-def run(folder, root=ROOT):
-    done = subprocess.run([sys.executable, "-c", LOADED], cwd=root, text=True, capture_output=True,
+BATCH = """
+import numpy as np
+import dyn_ros
+from dyn_ros.engine.kernel.lanes import LANES
+from dyn_ros.engine.machine_code.compiler import ENTRIES
+model = dyn_ros.Model.from_urdf_file(ROBOT)
+q = np.linspace(-1.0, 1.0, 77).reshape(11, 7)
+g = dyn_ros.generalized_gravity(model, dyn_ros.Data(model), q)
+print([LANES, ENTRIES["generalized_gravity-lanes"]._code is None, g.tolist()])
+""".replace("ROBOT", repr(str(ROOT / "dyn_ros" / "robots" / "arm7.urdf")))
+
+
+def run(folder, root=ROOT, code=LOADED):
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, text=True, capture_output=True,
                           env={**os.environ, "PYTHONPATH": str(root),
                                "DYN_ROS_LIBRARY": str(folder)})
     assert done.returncode == 0, done.stderr
@@ -55,10 +68,19 @@ def test_what_is_in_the_library_is_taken_from_it(folder):
 
 
 def test_its_manifest_describes_what_it_contains(folder):
-    manifest = json.loads((folder / library.MANIFEST).read_text())
+    manifest = json.loads((folder / library.best_target() / library.MANIFEST).read_text())
     assert manifest["sources"] == library.digest_of_sources()
     assert manifest["entries"] == {
         "generalized_gravity-one": ENTRIES["generalized_gravity-one"].digest}
+
+
+@pytest.mark.skipif("x86" not in library.best_target(), reason="requires an x86-64 processor")
+def test_a_library_for_short_vectors_computes_four_states_at_a_time(tmp_path):
+    names = ("call-gather", "call-scatter", "generalized_gravity-lanes")
+    build_library(tmp_path, [ENTRIES[name] for name in names], ["x86-64-v2"])
+    lanes, is_taken, g = run(tmp_path, code=BATCH)
+    assert (lanes, is_taken) == (4, True)
+    np.testing.assert_allclose(g, run("none", code=BATCH)[2], rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("old, new, is_taken", [
@@ -73,6 +95,17 @@ def test_an_edited_kernel_is_compiled_and_an_unedited_one_is_not(
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new))
     assert run(folder, copy)[2:] == [is_taken, False]
+
+
+@pytest.mark.parametrize("target, reason", [
+    ("x86-64-v9", "DYN_ROS_TARGET: no target 'x86-64-v9'; available: x86-64-v4, "),
+    ("x86-64-v2" if library.best_target() == "aarch64" else "aarch64",
+     f"DYN_ROS_TARGET: this processor ({library.best_target()}) cannot run code for ")])
+def test_a_target_that_cannot_be_used_is_reported(target, reason):
+    done = subprocess.run([sys.executable, "-c", LOADED], cwd=ROOT, text=True, capture_output=True,
+                          env={**os.environ, "PYTHONPATH": str(ROOT), "DYN_ROS_LIBRARY": "none",
+                               "DYN_ROS_TARGET": target})
+    assert reason in done.stderr
 
 
 def test_a_folder_without_a_library_for_this_processor_is_reported(tmp_path, monkeypatch):
@@ -90,7 +123,7 @@ def test_a_damaged_manifest_is_reported(tmp_path, monkeypatch, text, reason):
     code = tmp_path / library.best_target() / library.FILE
     code.parent.mkdir()
     code.write_bytes(b"")
-    (tmp_path / library.MANIFEST).write_text(text)
+    (code.parent / library.MANIFEST).write_text(text)
     monkeypatch.setenv("DYN_ROS_LIBRARY", str(tmp_path))
     with pytest.raises(ImportError, match=f"{library.MANIFEST}: {reason}.*LIBRARY to none"):
         library._installed.__wrapped__()

@@ -115,11 +115,17 @@ def transpose_block(r, k, n):
 
 
 @kernel
-def numbers(r, k):
-    """The numbers in the lanes of an entry."""
-    return (la.load_lane(r.work, k, 0), la.load_lane(r.work, k, 1), la.load_lane(r.work, k, 2),
-            la.load_lane(r.work, k, 3), la.load_lane(r.work, k, 4), la.load_lane(r.work, k, 5),
-            la.load_lane(r.work, k, 6), la.load_lane(r.work, k, 7))
+def four_numbers(r, k, lane):
+    return (la.load_lane(r.work, k, lane), la.load_lane(r.work, k, lane + 1),
+            la.load_lane(r.work, k, lane + 2), la.load_lane(r.work, k, lane + 3))
+
+
+@kernel
+def eight_numbers(r, k, lane):
+    return four_numbers(r, k, lane) + four_numbers(r, k, lane + 4)
+
+
+numbers = {4: four_numbers, 8: eight_numbers}[la.LANES]
 
 
 @kernel
@@ -141,10 +147,11 @@ def add_pair(r, k, i, end):
     blocks = row_length(r) // la.LANES
     column = ly.offset(r, EQUATIONS) + row_length(r) * k + i
     sums = ly.offset(r, PRODUCTS) + blocks * (row_length(r) * k + i)
-    a, b = numbers(r, column), numbers(r, column + 1)
+    a, b = numbers(r, column, 0), numbers(r, column + 1, 0)
     for block in range(i // la.LANES, end):
         add_block(r, sums, a, b, block, blocks)
-    add_block(r, sums, a, b, blocks - 1, blocks)
+    for n in range(la.SIMD_WIDTH // la.LANES, 0, -1):
+        add_block(r, sums, a, b, blocks - n, blocks)
 
 
 @kernel
@@ -153,7 +160,8 @@ def add_lanes(r, k, start, end):
     features = first_feature(r) // la.LANES
     for n in range(start, end):
         transpose_block(r, k, n)
-    transpose_block(r, k, features)
+    for n in range(la.SIMD_WIDTH // la.LANES):
+        transpose_block(r, k, features + n)
     for i in range(la.LANES * start, la.LANES * end, 2):
         add_pair(r, k, i, end)
     for i in range(la.LANES * features, la.LANES * features + NFEATURES + 1, 2):
