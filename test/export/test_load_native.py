@@ -15,7 +15,10 @@ from dyn_ros.engine.machine_code.declare import JIT
 pytest.importorskip("llvmlite", reason="nothing can be compiled")
 if not shutil.which("cc") or not JIT:
     pytest.skip("needs cc to link", allow_module_level=True)
+from nodes.robot.test_context import VALUES
+
 from dyn_ros.export.robot_library import export_robot_library
+from dyn_ros.nodes.robot.context import RobotContext, SettingError
 
 ARM = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 NAMES = ["rnea", "aba", "crba"]
@@ -120,6 +123,14 @@ def test_a_robot_with_another_placement(path):
     assert not np.array_equal(results(other)[4], results(dyn_ros.Model.from_urdf_file(ARM))[4])
     with pytest.raises(ValueError, match="is not for Model"):
         dyn_ros.load_native(path, other)
+
+
+def test_the_parameter_of_nodes(path):
+    values = {**VALUES, "native_library": str(path)}
+    model = RobotContext(ARM.read_text(), values).model
+    assert robot_library.address(ALGORITHMS["rnea"], model)
+    with pytest.raises(SettingError, match="native_library: .*is not for Model"):
+        RobotContext(ARM.read_text(), values | {"root_joint": "floating"})
 
 
 def path_of_libm():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import dyn_ros
+from dyn_ros.engine.machine_code.extension import native
 from dyn_ros.nodes.robot.context import RobotContext, SettingError
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
@@ -65,3 +66,14 @@ def test_a_robot_publishes_what_joints_picks(floating):
 def test_a_parameter_that_does_not_fit_the_robot_is_rejected(values, why):
     with pytest.raises(SettingError, match=why):
         RobotContext(ARM7.read_text(), {**VALUES, **values})
+
+
+@pytest.mark.parametrize("name, why", [
+    ("absent.so", "absent.so: there is no such file"), ("", "there is no such file"),
+    ("text.so", "text.so: no shared library for this machine"),
+    ("part.so", "part.so: the file is incomplete")])
+def test_a_library_that_cannot_be_loaded_is_a_wrong_parameter(tmp_path, name, why):
+    (tmp_path / "text.so").write_text("no library")
+    (tmp_path / "part.so").write_bytes(Path(native().__file__).read_bytes()[:5000])
+    with pytest.raises(SettingError, match=f"native_library: .*{why}"):
+        RobotContext(ARM7.read_text(), {**VALUES, "native_library": str(tmp_path / name)})
