@@ -3,6 +3,7 @@
 // What somebody writes who has read dyn_ros.hpp: prints numbers that the test compares with Python.
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <vector>
 
 #include "dyn_ros.hpp"
@@ -82,6 +83,18 @@ int main(int, char **argv)
   } catch (const dyn_ros::Error &error) {
     std::puts(error.what());
   }
+  std::size_t size = 0;
+  void *bytes = dyn_ros_read_file(argv[1], &size);
+  const dyn_ros::Model other(bytes, size);
+  if (other.nq() != model.nq() || other.name() != model.name()) return 1;
+  if (other.total_mass() != mass || other.gravity()[2] == model.gravity()[2]) return 1;
+  try {
+    dyn_ros::Model half(bytes, size / 2);
+    return 1;
+  } catch (const dyn_ros::Error &error) {
+    if (error.code() != DYN_ROS_TRUNCATED) return 1;
+  }
+  std::free(bytes);
   model.set_checks(true);
   q[0] = 0.0 / (few[0] * 0.0);
   std::puts(dyn_ros_error_text(rnea(q, v, v)));

@@ -233,7 +233,7 @@ def all_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None
               only: Sequence[str] | None = None, *, threads: int = 1) -> Terms | Any:
     """Compute terms of the equations of motion in one pass over the kinematics.
 
-    The results are those of the separate functions, in less time. Featherstone (2008), tables 5.1
+    The same results as of the separate functions, in less time. Featherstone (2008), tables 5.1
     and 6.2, and Orin, Goswami and Lee (2013), with common placements of the joints; O(n d) for a
     tree of depth d, or O(n) without M. The link of a fixed base is excluded. Returns a named tuple;
     with ``only``, a tuple of these terms in the given order, or the term itself if there is only

@@ -10,9 +10,9 @@
 //   rnea.tau()[0], rnea.tau().eigen()                  // of the last call, until the next one
 //
 // Arguments are anything with data() and size(): std::vector, std::array, Eigen::VectorXd, or {address, size}; {} is
-// an argument that is omitted. Matrices are stored as dyn_ros.h says. A function object belongs to one thread, and the
-// model must outlive it. dyn_ros.h describes conventions and errors; its functions, such as dyn_ros_contacts_init, take
-// &model.c().
+// an argument that is omitted, NULL in C. Matrices are stored as dyn_ros.h says. A function object belongs to one
+// thread, and the model must outlive it. dyn_ros.h describes conventions and errors; its functions, such as
+// dyn_ros_contacts_init, take &model.c().
 #ifndef DYN_ROS_HPP
 #define DYN_ROS_HPP
 

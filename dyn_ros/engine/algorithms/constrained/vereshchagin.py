@@ -231,9 +231,9 @@ def vereshchagin(model: Model, data: Data, q: ArrayLike, v: ArrayLike, alpha: Ar
     accelerations a of the tips satisfy alpha' a = beta, it selects the one closest to the free
     motion (Gauss's principle of least constraint). It extends KDL's ``ChainHdSolver_Vereshchagin``
     to trees, any base and joints, several tips and inner links. Vereshchagin (1989); Shakhimardanov
-    (2015). Includes ``model.armature``. Without constraints, or with alpha = 0, the result is that
-    of ``aba``. If mimic joints couple branches, M is factored instead. KDL expects ``f_ext`` at the
-    origin of each segment's tip, expressed in the base frame.
+    (2015). Includes ``model.armature``. Without constraints, or with alpha = 0, it is ``aba``. If
+    mimic joints couple branches, M is factored instead. KDL expects ``f_ext`` at the origin of each
+    segment's tip, expressed in the base frame.
 
     The result is a named tuple. Send ``constraint_generalized_forces`` to the joints, added to
     ``ff_torques``: together they produce ``ddq`` in the robot without constraints. J is the

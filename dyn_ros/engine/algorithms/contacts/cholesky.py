@@ -188,7 +188,7 @@ def contact_right_side(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau
                        threads: int = 1) -> tuple[Array, Array]:
     """The right side of the dynamics in contact: what contacts demand, and what torques leave.
 
-    With (J ddq, M ddq - J' lambda) equal to both, ddq and lambda are those of
+    With (J ddq, M ddq - J' lambda) equal to both, ddq and lambda are the results of
     ``contact_dynamics``. Recursive Newton-Euler algorithm, Featherstone (2008), table 5.1; O(n + m
     d) for m rows and a tree of depth d.
 

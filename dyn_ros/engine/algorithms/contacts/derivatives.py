@@ -113,9 +113,9 @@ def contact_dynamics_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
     all reference frames, gains and two-body contacts. Pinocchio's with respect to configuration are
     not: in LOCAL_WORLD_ALIGNED for contacts of dimension 6 with kp, or with damping; for two bodies
     in dimension 3 on a fixed base. External forces are constant in the joint frames. If contacts
-    are redundant, the derivatives of the motion are exact, and those of the forces the solution of
-    least norm, not the derivatives of the forces of least norm. Contacts that contradict each other
-    require damping.
+    are redundant, the derivatives of the motion are exact. The derivatives of the forces are then a
+    solution of least norm, not the derivatives of the forces of least norm. Contacts that
+    contradict each other require damping.
 
     Examples
     --------

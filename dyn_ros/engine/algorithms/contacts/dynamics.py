@@ -99,7 +99,7 @@ def contact_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: 
 
     The sweeps of Popov and Vereshchagin (1989), O(n + m^2 d + m^3) for m rows and a tree of depth
     d. Includes ``model.armature``; mimic joints follow their masters. Without contacts, it is
-    ``aba``. The forces act on the bodies of the contacts' frames, and against those of ``other``:
+    ``aba``. The forces act on the bodies of the contacts' frames, and against the other bodies:
 
         M ddq + nle = tau + J' lambda + J_ext' f_ext,  J ddq + drift = kp err - kd J v
 

@@ -36,10 +36,10 @@ IMPULSE_C = field("impulse_c", ("constraints",), "Impulses of contacts, in their
                                                  "N m s].")
 DQ_AFTER_DQ = field("dq_after_dq", ("nv", "nv"),
                     "Derivative of the velocity after an impact with respect to configuration: [i, "
-                    "j] is that of velocity i along velocity j, in the tangent space [rad/s, m/s "
+                    "j] of velocity i along velocity j, in the tangent space [rad/s, m/s "
                     "per rad, m].")
 DQ_AFTER_DV = field("dq_after_dv", ("nv", "nv"),
-                    "Derivative of the velocity after an impact with respect to that before "
+                    "Derivative of the velocity after an impact with respect to the one before "
                     "[rad/s, m/s per rad/s, m/s].")
 DIMPULSE_DQ = field("dimpulse_dq", ("constraints", "nv"),
                     "Derivative of the impulses, in the axes of each contact, with respect to "

@@ -201,8 +201,8 @@ def contact_inverse_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLik
                              threads: int = 1) -> tuple[Array, ContactForces]:
     """Inverse dynamics of a robot whose base is carried by contacts.
 
-    Of all contact forces that make the torques of a floating or planar root zero, those of least
-    (weighted) norm, and the torques of the joints: rnea(q, v, a) - J' lambda. Righetti et al.
+    The contact forces of least (weighted) norm that make the torques of a floating or planar root
+    zero, and the torques of the joints: rnea(q, v, a) - J' lambda. Righetti et al.
     (2013); O(n + m d). With a fixed base, no force is required and all are zero. Forces may pull:
     neither friction nor unilateral contact is considered.
 
@@ -244,7 +244,7 @@ def contact_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Arra
                    tau: ArrayLike, contacts: Sequence[Contact],
                    f_ext: ArrayLike | Mapping[str, ArrayLike] | None = None,
                    weights: ArrayLike | None = None, *, threads: int = 1) -> ContactForces:
-    """Contact forces from measured torques, such as those of the ground on the feet of a robot.
+    """Contact forces from measured torques, such as of the ground on the feet of a robot.
 
     The least squares of J' lambda = rnea(q, v, a) - tau over all rows; O(n m^2 + m^3) for m rows.
     The torques of a floating or planar base, which has no motors, are usually 0. The forces act on

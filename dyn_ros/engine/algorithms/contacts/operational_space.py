@@ -217,8 +217,8 @@ def dynamically_consistent_inverse(
     dimension: contacts.Dimension = 6, damping: float = 0.0, *, threads: int = 1) -> Array:
     """Dynamically consistent inverse of a frame's Jacobian, M^-1 J' Lambda.
 
-    Of all v with J v = x', it finds that of least kinetic energy: Khatib (1987). Its transpose maps
-    torques to the force at the frame. O(n^3).
+    Of all v with J v = x', it finds the one of least kinetic energy: Khatib (1987). Its transpose
+    maps torques to the force at the frame. O(n^3).
 
     Examples
     --------

@@ -22,8 +22,8 @@ from . import rnea_columns as rc
 from . import rnea_derivatives as rd
 
 DDQ_DQ = field("ddq_dq", ("nv", "nv"),
-               "Derivative of the joint accelerations with respect to configuration: [i, j] is "
-               "that of acceleration i along velocity j, the direction in which "
+               "Derivative of the joint accelerations with respect to configuration: [i, j] of "
+               "acceleration i along velocity j, the direction in which "
                "``Model.integrate`` moves q [rad/s2, m/s2 per rad, m].")
 DDQ_DV = field("ddq_dv", ("nv", "nv"), "Derivative of the joint accelerations with respect to "
                                        "velocity [rad/s2, m/s2 per rad/s, m/s].")
@@ -91,8 +91,8 @@ def aba_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: A
 
     Carpentier and Mansard (2018); O(n^3) in the worst case, less for branched trees. Includes
     ``model.armature``. External forces are constant in the joint frames. The derivative with
-    respect to torque is the inverse of M. What ``rnea_derivatives`` computes is at these
-    accelerations.
+    respect to torque is the inverse of M. In Python, fields of ``rnea_derivatives`` are computed
+    at these accelerations.
 
     Examples
     --------

@@ -130,7 +130,7 @@ def aba_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
     In closed form, from both orders of ``rnea``: Singh, Russell and Wensing (2022); O(n^4).
     Derivatives with respect to torque and velocity, and twice with respect to torque, are zero.
     Includes ``model.armature``. External forces are constant in the joint frames. The results
-    are as symmetric as those of ``rnea_second_order_derivatives``.
+    are as symmetric as the ones of ``rnea_second_order_derivatives``.
 
     Examples
     --------

@@ -32,13 +32,13 @@ from ..kinematics.kinematics import OA_GF, OV
 from . import rnea_columns as rc
 
 DTAU_DQ = field("dtau_dq", ("nv", "nv"),
-                "Derivative of the joint torques with respect to configuration: [i, j] is that of "
+                "Derivative of the joint torques with respect to configuration: [i, j] of "
                 "torque i along velocity j, the direction in which ``Model.integrate`` moves q [N "
                 "m, N per rad, m].", sparse=True)
 DTAU_DV = field("dtau_dv", ("nv", "nv"), "Derivative of the joint torques with respect to "
                                          "velocity [N m s, N s per rad, m].", sparse=True)
 DG_DQ = field("dg_dq", ("nv", "nv"),
-              "Derivative of the gravity torques with respect to configuration: [i, j] is that of "
+              "Derivative of the gravity torques with respect to configuration: [i, j] of "
               "torque i along velocity j, in the tangent space [N m, N per rad, m].", sparse=True)
 DFDA = field("dFda", ("ncolumns", 6),
              "Derivative of the force on a joint's subtree with respect to the acceleration of the "

@@ -119,9 +119,9 @@ def body_momenta(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
                  threads: int = 1) -> tuple[Array, Array]:
     """Momentum of each joint's body.
 
-    Featherstone (2008), section 2.13; O(n). The momentum is that of the single body, as after
-    Pinocchio's rnea; Pinocchio's computeCentroidalMomentum stores that of the subtree under the
-    same name.
+    Featherstone (2008), section 2.13; O(n). This is the momentum of the single body, as after
+    Pinocchio's rnea; Pinocchio's computeCentroidalMomentum stores the momentum of the subtree under
+    the same name.
 
     Examples
     --------

@@ -79,9 +79,9 @@ def frame_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayL
 
     For a joint or a fixed joint, this is the force that moves and supports all links beyond it,
     with their payloads; what a force sensor in this place would measure. For a link, and for frames
-    that were added to it, it is that of the joint that connects the link; for the root link without
-    a joint, the force of the ground on the whole robot. As in ``joint_forces``, it includes the
-    reaction to gravity, minus external forces. Recursive Newton-Euler algorithm, Featherstone
+    that were added to it, it is the force of the joint that connects the link; for the root link
+    without a joint, the force of the ground on the whole robot. As in ``joint_forces``, it includes
+    the reaction to gravity, minus external forces. Recursive Newton-Euler algorithm, Featherstone
     (2008), table 5.1, and a sum over links; O(n).
 
     Parameters

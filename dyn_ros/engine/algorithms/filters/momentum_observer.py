@@ -253,7 +253,7 @@ def momentum_observer_step(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
         Whether the joints have the damping and friction of the model.
     friction_velocity : float or (nv,) array_like
         Coulomb friction changes its sign linearly between minus and plus this velocity [rad/s,
-        m/s], 0 or more; with 0 it is that of ``joint_friction``.
+        m/s], 0 or more; with 0 it changes at once.
     direct : bool
         Multiply the change of velocity by M instead of subtracting momenta.
 

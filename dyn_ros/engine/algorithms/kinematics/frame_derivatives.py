@@ -130,7 +130,7 @@ def frame_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayL
     """Derivatives of ``frame_velocity`` with respect to configuration and velocity.
 
     Carpentier and Mansard (2018), section III; O(d) for a frame at depth d. In LOCAL_WORLD_ALIGNED,
-    they are the exact derivatives of the result of ``frame_velocity``. Pinocchio's are those of
+    they are the exact derivatives of the result of ``frame_velocity``. Pinocchio's are the ones of
     WORLD, shifted to the frame's origin as if it were fixed. The derivatives with respect to
     configuration are Pinocchio's plus (w x u, 0) in each column, with the angular velocity w of the
     frame and the velocity u of its origin along the column.
@@ -153,7 +153,7 @@ def frame_acceleration_derivatives(model: Model, data: Data, q: ArrayLike, v: Ar
                                    threads: int = 1) -> tuple[Array, Array, Array, Array]:
     """Derivatives of ``frame_acceleration`` with respect to configuration, velocity, acceleration.
 
-    The method, complexity and differences from Pinocchio are those of
+    Method, complexity and differences from Pinocchio are as for
     ``frame_velocity_derivatives``; in a_partial_dq, w is the angular acceleration of the frame.
     Gravity is not included. Pinocchio's a_partial_dq in WORLD lacks a term in the columns of a
     floating or planar joint whose parent moves.
