@@ -19,7 +19,7 @@ static const char *const texts[] = {
   "a quaternion in q is not unit",
   "no such frame, or no joint moves it, or both frames of a contact belong to one body",
   "no such joint, or it is a mimic joint",
-  "an integer is not one of those in the header",
+  "an integer is not one of the values in the header",
   "no body has this mass and inertia",
   "too many contacts, constraints, or constraints on one tip",
   "a number is negative or beyond its limits",

@@ -77,7 +77,7 @@ enum {
   DYN_ROS_NO_SUCH_FRAME = -13,          /* a frame is not one of 0 ... nframes - 1, or no joint moves it, or both frames
                                            of a contact belong to one body */
   DYN_ROS_NO_SUCH_JOINT = -14,          /* a joint is not one of 0 ... njoints - 1, or it is a mimic joint */
-  DYN_ROS_NO_SUCH_OPTION = -15,         /* an integer is not one of those that are possible */
+  DYN_ROS_NO_SUCH_OPTION = -15,         /* an integer is not one of the values in this header */
   DYN_ROS_NOT_PHYSICAL = -16,           /* no body has this mass and inertia */
   DYN_ROS_TOO_MANY = -17,               /* more than 36 rows of contacts or constraints, or 6 of constraints on a tip */
   DYN_ROS_OUT_OF_RANGE = -18,           /* a number is negative, or beyond its limits */
