@@ -125,6 +125,15 @@ def test_a_robot_with_another_placement(path):
         dyn_ros.load_native(path, other)
 
 
+def test_rounding_errors_of_another_processor(path):
+    """Where a library was exported, placements may differ in their last bits."""
+    for change, is_accepted in ((2.0 ** -51, True), (1e-9, False)):
+        model = dyn_ros.Model.from_urdf_file(ARM)
+        model._floats *= 1.0 + change
+        dyn_ros.load_native(path)
+        assert bool(robot_library.address(ALGORITHMS["rnea"], model)) == is_accepted
+
+
 def test_the_parameter_of_nodes(path):
     values = {**VALUES, "native_library": str(path)}
     model = RobotContext(ARM.read_text(), values).model

@@ -14,6 +14,7 @@ from ..kernel.types import Array
 from ..model.model import Model
 
 _ROUNDING = 1e-15                       # of a rotation's entries: cos(pi / 2) is 6e-17
+_DECIMALS = 12
 _ROTATIONS = (slice(ly.PLACE, ly.TRANSLATION), slice(ly.SLIDE, ly.INERTIA))
 LIBRARIES: dict[str, Any] = {}
 """The loaded libraries by their path, the newest one last."""
@@ -36,12 +37,14 @@ def digest(model: Any, algorithm: Any) -> int:
     """A number that differs if the code of an algorithm differs between models.
 
     It depends on the structure, on all constants that a model cannot change, on the numbers of
-    fields, and on the source of the kernel.
+    fields, and on the source of the kernel. Constants are rounded: products of placements differ in
+    the last bits between processors.
     """
     program, floats = algorithm.program(model), constants(model)
     floats[parameter_places(model) + link_places(model)] = 0.0
     layout = [(int(f), f.name, f.shape) for f in sorted(program.fields)]
-    parts = (program.one.digest, layout, np.asarray(model._ints).tolist(), floats.tolist())
+    rounded = floats.round(_DECIMALS) + 0.0         # no -0.0
+    parts = (program.one.digest, layout, np.asarray(model._ints).tolist(), rounded.tolist())
     return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:8], "little", signed=True)
 
 
