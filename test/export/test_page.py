@@ -36,6 +36,19 @@ int main(int, char **argv)
 """
 
 
+COMMANDS = re.findall(r"^    (g(?:cc|\+\+) (?:.*\\\n)*.*)$", PAGE, re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_commands_that_compile(library, arm, tmp_path, command):
+    require_tools(command.split()[0], *["pkg-config"] * ("pkg-config" in command))
+    (tmp_path / "dyn_ros_cpp").symlink_to(library)
+    (tmp_path / "main.c").write_text(C)
+    (tmp_path / "main.cpp").write_text(CPP[0])
+    done(["sh", "-c", command], cwd=tmp_path)
+    assert done([tmp_path / "a.out", tmp_path / "arm.dynros"])
+
+
 @pytest.fixture
 def arm(tmp_path):
     model = dyn_ros.Model.from_urdf_file(ROOT / "dyn_ros" / "robots" / "arm7.urdf")

@@ -396,6 +396,12 @@ def _made(graph, words):
             assert (ROOT / "requirements" / f"{value}.txt").exists()
 
 
+@kind("gcc main.c", "g++ -std=c++17 main.cpp")
+def _compiled(graph, words):
+    """test/export/test_page.py runs the commands of this page."""
+    assert any("dyn_ros_cpp" in word for word in words)
+
+
 @kind("python", "python3", ".venv-jazzy/bin/python")
 def _script(graph, words):
     assert (ROOT / words[0]).exists()
