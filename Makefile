@@ -117,7 +117,7 @@ library:
 	cp -al $(VENV) .venv-library
 	rm -rf .venv-library/lib/python*/site-packages/{numba,llvmlite}{,-*}
 	DYN_ROS_LIBRARY="$(CURDIR)/build/machine_code/library" \
-	  .venv-library/bin/python -m pytest -n 2 $(if $(ARGS),$(ARGS),test/engine test/observer)
+	  .venv-library/bin/python -m pytest -n 2 $(if $(ARGS),$(ARGS),test/engine)
 
 bench:
 	$(call set_up,shared test-wheels)
