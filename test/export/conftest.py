@@ -8,7 +8,6 @@ from export.tools import ROBOTS, require_tools, robot
 
 import dyn_ros
 from dyn_ros.export.functions import functions
-from dyn_ros.export.library import export_library
 from dyn_ros.export.model_file import write_model
 
 STATES = 3
@@ -17,6 +16,8 @@ STATES = 3
 @pytest.fixture(scope="session")
 def library(tmp_path_factory):
     """The folder of a library of all functions, for this processor."""
+    pytest.importorskip("numba", reason="nothing can be compiled")
+    from dyn_ros.export.library import export_library
     require_tools("cc", "ar")
     folder = tmp_path_factory.mktemp("library")
     export_library(folder)

@@ -9,6 +9,8 @@ from export.tools import differences, done, require_tools
 
 from dyn_ros.export import sources
 from dyn_ros.export.functions import functions
+
+pytest.importorskip("numba", reason="nothing can be compiled")
 from dyn_ros.export.library import RUNTIME, export_library
 
 CC = ("cc", "-O1", "-g", "-Wall", "-Wextra", "-Werror")

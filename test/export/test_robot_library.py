@@ -10,6 +10,8 @@ from export.tools import done, robot
 
 import dyn_ros
 from dyn_ros.command.main import main
+
+pytest.importorskip("numba", reason="nothing can be compiled")
 from dyn_ros.export.robot_library import export_robot_library
 
 FUNCTIONS = ("rnea", "crba", "aba", "frame_jacobian:frame=hand,reference_frame=LOCAL")

@@ -16,6 +16,8 @@ import dyn_ros
 from dyn_ros.command.main import main
 from dyn_ros.engine.machine_code.library import best_target
 from dyn_ros.export.functions import functions
+
+pytest.importorskip("numba", reason="nothing can be compiled")
 from dyn_ros.export.library import export_library
 from dyn_ros.export.model_file import write_model
 
