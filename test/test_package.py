@@ -178,6 +178,7 @@ def built(folder, kind, source=ROOT):
 def engine(tmp_path_factory):
     """The wheel of the engine."""
     pytest.importorskip("setuptools.command.bdist_wheel", reason="no setuptools: run `make test`")
+    pytest.importorskip("numba", reason="builds a library")
     with zipfile.ZipFile(built(tmp_path_factory.mktemp("wheel"), "wheel")) as wheel:
         yield wheel
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("rclpy", reason="no ROS here: rclpy is not importable")
+pytest.importorskip("numba", reason="a kernel of a user's own is compiled")
 
 import dyn_ros
 from dyn_ros.nodes.base.parameters import SPECS
