@@ -29,7 +29,7 @@ from node_latency import time_to_active  # noqa: E402
 
 import dyn_ros  # noqa: E402
 import peer  # noqa: E402
-from dyn_ros.engine.machine_code import library as machine_code  # noqa: E402
+from dyn_ros.engine.machine_code.targets import best_target  # noqa: E402
 from dyn_ros.export import library  # noqa: E402
 from dyn_ros.export.model_file import write_model  # noqa: E402
 from dyn_ros.export.robot_functions import (  # noqa: E402
@@ -94,7 +94,7 @@ def special(model, folder):
         start, size = time.perf_counter(), 0
         for name in FUNCTIONS:
             try:
-                one = specialized(model, name, prefix, machine_code.best_target(), settable)
+                one = specialized(model, name, prefix, best_target(), settable)
             except NotTraceable:
                 head += f"#define NO_{prefix}_{name}\n"
                 continue
@@ -123,7 +123,7 @@ def measured(robot, folder, rounds):
     peer.pinocchio_model(xml).saveToText(str(folder / "pinocchio.txt"))
     write_model(model, folder / "robot.dynros")
     write_tree(model, folder / "tree.json")
-    library.export_library(folder, FUNCTIONS, [machine_code.best_target()])
+    library.export_library(folder, FUNCTIONS, [best_target()])
     rng = np.random.default_rng(0)
     states = np.concatenate([rng.uniform(-2.0, 2.0, (STATES, model.nv)),
                              *rng.standard_normal((2, STATES, model.nv))], axis=1)
@@ -168,7 +168,7 @@ called from C++ and take turns on {STATES} states; the times are the least and t
 - CasADi: C code from a symbolic graph of the same robot, compiled by gcc with
   `-O3 -march=native -ffast-math`.
 - generic: the library of `dyn_ros export`, which reads the robot from a file, for
-  {machine_code.best_target()}.
+  {best_target()}.
 - constant, settable: `dyn_ros export --robot`. Inertias, gravity and armature are constants of the
   code, or parameters. A function of too many operations is not generated: the generic one is
   faster.

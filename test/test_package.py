@@ -24,6 +24,7 @@ import pytest
 
 import dyn_ros
 from dyn_ros.engine.machine_code import library
+from dyn_ros.engine.machine_code.targets import best_target
 
 ROOT = Path(__file__).resolve().parents[1]
 SETUP = configparser.ConfigParser()
@@ -211,7 +212,7 @@ def machine_code():
     """The files of machine code in a wheel for the processor of this machine."""
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     return {f"dyn_ros/engine/machine_code/_native{suffix}", *(
-        f"dyn_ros/library/{library.best_target()}/{name}" for name in (
+        f"dyn_ros/library/{best_target()}/{name}" for name in (
             library.FILE, library.MANIFEST))}
 
 

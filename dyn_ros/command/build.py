@@ -25,15 +25,15 @@ from ..engine.call.algorithm import ALGORITHMS
 from ..engine.kernel.lanes import LANES
 from ..engine.machine_code import extension, library
 from ..engine.machine_code.compiler import ENTRIES, Entry
+from ..engine.machine_code.targets import TARGETS, best_target, same_architecture
 from ..engine.machine_code.workers import compile_in_processes, environment
 
-ALL = {"x86_64": ("x86-64-v2", "x86-64-v3", "x86-64-v4"), "aarch64": ("aarch64",)}
 BATCHES_OF_NODES = ("joint_torque_regressor-lanes", "rnea-lanes")
 
 
 def build_library(out: Path, entries: Sequence[Entry], targets: Sequence[str]) -> None:
     """Compile entries for targets, and link a library for each."""
-    own = [target for target in targets if library.lanes_of(target) == LANES]
+    own = [target for target in targets if TARGETS[target].lanes == LANES]
     if others := [target for target in targets if target not in own]:
         _compile([entry for entry in entries if not entry.name.endswith("-lanes")], targets)
         _build_elsewhere(out, entries, others)
@@ -114,15 +114,15 @@ def main() -> None:
                         help="library of all functions for all processors of this architecture, "
                              "or for the one that builds it (default), or only of what nodes call, "
                              "or no library")
-    parser.add_argument("--target", nargs="+", choices=library.TARGETS, help="other processors")
+    parser.add_argument("--target", nargs="+", choices=TARGETS, help="other processors")
     options = parser.parse_args()
     folder = options.out / "engine" / "machine_code"
     folder.mkdir(parents=True, exist_ok=True)
     extension.build(folder / f"_native{extension.SUFFIX}")
     if options.what == "none" or sys.platform != "linux":   # libraries are ELF files
         return
-    targets = options.target or (ALL[platform.machine()] if options.what == "all"
-                                 else [library.best_target()])
+    targets = options.target or (same_architecture(best_target())
+                                 if options.what == "all" else [best_target()])
     entries = [entry for entry in ENTRIES.values() if options.what != "nodes"
                or not entry.name.endswith("-lanes") or entry.name in BATCHES_OF_NODES]
     build_library(options.out / "library", entries, targets)

@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ..engine.machine_code.compiler import Entry
-from ..engine.machine_code.library import best_target
+from ..engine.machine_code.targets import TARGETS, best_target
 from ..engine.machine_code.workers import compile_in_processes
 from . import cpp_header, header, packages, sources
 from .functions import functions
 
 try:
-    from ..engine.machine_code.emit import TARGETS
+    from ..engine.machine_code import emit  # noqa: F401
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("to export functions, install the compiler with `pip install "
                               "'dyn_ros[compiler]'`", name=error.name) from None

@@ -12,7 +12,7 @@ import pytest
 import dyn_ros
 import peer
 from dyn_ros.engine.kernel.fields import axis_lengths
-from dyn_ros.engine.machine_code import library
+from dyn_ros.engine.machine_code.targets import best_target
 from dyn_ros.export import robot_functions
 from dyn_ros.export.functions import functions
 from dyn_ros.export.specialize import trace
@@ -72,7 +72,7 @@ class Peer:
 
 def compare(model, name, folder, settable, with_inputs=(), states=STATES, options=None,
             arguments=()):
-    target = library.best_target()
+    target = best_target()
     one = robot_functions.specialized(model, name, "robot", target, settable, with_inputs, options)
     function, engine = load(one, folder), Peer(model, name, with_inputs, arguments)
     rng = np.random.default_rng(0)
@@ -110,7 +110,7 @@ def test_of_a_robot_with_one_joint(arm, tmp_path):
 
 def test_reads_what_is_settable(arm, tmp_path):
     """Gravity, inertias and armature that have changed since the export."""
-    one = robot_functions.specialized(arm, "rnea", "robot", library.best_target())
+    one = robot_functions.specialized(arm, "rnea", "robot", best_target())
     function = load(one, tmp_path)
     other = load_arm()
     other.gravity, other.armature = [1.0, 2.0, -3.0], np.linspace(0.1, 0.7, arm.nv)
@@ -134,7 +134,7 @@ def test_reports_the_velocity_of_a_singular_pivot(tmp_path):
     """The last body of a chain has no inertia."""
     model = dyn_ros.Model.from_urdf(peer.urdf("double_pendulum"))
     function = load(
-        robot_functions.specialized(model, "aba", "robot", library.best_target()), tmp_path)
+        robot_functions.specialized(model, "aba", "robot", best_target()), tmp_path)
     parameters = robot_functions.parameters(model)
     parameters[3 + 10 * (model.njoints - 1):][:10] = 0.0
     q, v, tau, ddq = np.zeros((4, model.nv))

@@ -14,7 +14,7 @@ from export.tools import done, require_tools, robot
 
 import dyn_ros
 from dyn_ros.command.main import main
-from dyn_ros.engine.machine_code.library import best_target
+from dyn_ros.engine.machine_code.targets import best_target
 from dyn_ros.export.functions import functions
 
 pytest.importorskip("numba", reason="nothing can be compiled")

@@ -15,9 +15,10 @@ import numpy as np
 
 from ..machine_code import library
 from ..machine_code.declare import IMPLEMENTATIONS, JIT, kernel
+from ..machine_code.targets import TARGETS
 
 IMPLEMENTATIONS.append(f"{__package__}.lanes_llvm")
-LANES = library.lanes_of(library.target()) if JIT else 8
+LANES = TARGETS[library.target()].lanes if JIT and library.target() else 8
 SIMD_WIDTH = 8      # of vectors within one state, for which rows are padded; at least LANES
 
 

@@ -21,6 +21,7 @@ from typing import Any
 from . import cache, library, reach
 from .declare import FLAGS, IMPLEMENTATIONS, JIT
 from .extension import native
+from .targets import TARGETS
 
 KERNEL = "qqqq"
 """The signature of a kernel: the addresses in ``KernelArgs``."""
@@ -169,4 +170,4 @@ def _interpreted(function: Callable, signature: str) -> Callable:
 def _implementations() -> str:
     """Description of the code that compiles, without its comments and docstrings."""
     names = (f"{__package__}.lower", f"{__package__}.emit", *IMPLEMENTATIONS)
-    return repr([reach.described_module(name) for name in names])
+    return repr([TARGETS, *[reach.described_module(name) for name in names]])

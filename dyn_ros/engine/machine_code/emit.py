@@ -3,29 +3,11 @@
 """From LLVM's intermediate representation to machine code, for this processor and for others."""
 import functools
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 import llvmlite.binding as llvm
 
-from .library import best_target
-
-
-class Target(NamedTuple):
-    """A processor that machine code is generated for."""
-
-    triple: str
-    cpu: str
-    features: str
-
-
-_X86 = "x86_64-unknown-linux-gnu"
-TARGETS = {
-    "x86-64-v2": Target(_X86, "x86-64-v2", ""),
-    "x86-64-v3": Target(_X86, "x86-64-v3", ""),
-    "x86-64-v4": Target(_X86, "x86-64-v4", "-prefer-256-bit"),
-    "aarch64": Target("aarch64-unknown-linux-gnu", "generic", "+reserve-x18"),   # macOS uses x18
-}
-WITHOUT_FMA = ("x86-64-v2",)
+from .targets import TARGETS, best_target
 
 
 @functools.cache
@@ -33,9 +15,9 @@ def machine(target: str) -> Any:
     """LLVM's description of a target."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    triple, cpu, features = TARGETS[target]
-    return llvm.Target.from_triple(triple).create_target_machine(
-        cpu=cpu, features=features, opt=3, reloc="pic", codemodel="small")
+    chosen = TARGETS[target]
+    return llvm.Target.from_triple(chosen.triple).create_target_machine(
+        cpu=chosen.cpu, features=chosen.features, opt=3, reloc="pic", codemodel="small")
 
 
 def module_for(text: str, target: str) -> Any:
@@ -43,7 +25,7 @@ def module_for(text: str, target: str) -> Any:
     text = re.sub(r"target triple = .*", f'target triple = "{TARGETS[target].triple}"', text)
     text = re.sub(r"target datalayout = .*",
                   f'target datalayout = "{machine(target).target_data}"', text)
-    if target not in WITHOUT_FMA:
+    if TARGETS[target].has_fma:
         return llvm.parse_assembly(text)
     module = llvm.parse_assembly(_with_own_fma(text))
     if hasattr(llvm, "PassBuilder"):                # otherwise it is called, as with LLVM 14

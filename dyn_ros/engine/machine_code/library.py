@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The library of machine code that is installed with the package, and how it is chosen.
 
-``DYN_ROS_LIBRARY`` names another folder with a library, or none: ``none``. ``DYN_ROS_TARGET`` names
-another target than the best one for this processor, as for compiling for another processor.
+``DYN_ROS_LIBRARY`` names another folder with a library, or none: ``none``.
 """
 import functools
 import hashlib
@@ -16,37 +15,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from .extension import native
+from .targets import best_target, no_higher
 
 FILE = "libdyn_ros.so"
 MANIFEST = "library.json"
 _PACKAGE = Path(__file__).parents[2]
 _FOLDERS = ("cdr", "engine", "logs", "observer", "states")
 _REMEDY = "install dyn_ros again, or set DYN_ROS_LIBRARY to none"
-_LEVELS = ("x86-64-v4", "x86-64-v3", "x86-64-v2")
-TARGETS = (*_LEVELS, "aarch64")
-# Eight floats take four registers of 128 bits, so that kernels run out of them. With four floats,
-# batches take 0.88 of the time on x86-64-v2 (geometric mean of all functions). Code for aarch64 was
-# not timed: it has 0.93 of the instructions and 0.46 of the stack accesses for each state.
-_OF_128_BITS = ("x86-64-v2", "aarch64")
-
-
-@functools.cache
-def best_target() -> str:
-    """The best target of machine code for this processor, unless ``DYN_ROS_TARGET`` is set."""
-    named = os.environ.get("DYN_ROS_TARGET")
-    if named and named not in TARGETS:
-        raise ValueError(f"DYN_ROS_TARGET: no target {named!r}; available: {', '.join(TARGETS)}")
-    return named or native().level()
-
-
-def lanes_of(target: str) -> int:
-    """Number of states that batches compute side by side."""
-    return 4 if target in _OF_128_BITS else 8
-
-
-def _no_higher(target: str) -> tuple[str, ...]:
-    """A target, and others whose code its processors can run."""
-    return _LEVELS[_LEVELS.index(target):] if target in _LEVELS else (target,)
 
 
 class _Library:
@@ -130,7 +105,7 @@ def _installed() -> _Library | None:
     if chosen == "none":
         return None
     folder = Path(chosen) if chosen else _PACKAGE / "library"
-    for target in _no_higher(best_target()):
+    for target in no_higher(best_target()):
         if os.path.isfile(folder / target / FILE):
             return _Library(folder, target)
     if chosen:
@@ -148,7 +123,7 @@ def target() -> str:
 def require_runnable() -> None:
     """Raise an error if this processor cannot run the code of ``target()``."""
     level = native().level()
-    if target() and target() not in _no_higher(level):
+    if target() and target() not in no_higher(level):
         raise RuntimeError(f"DYN_ROS_TARGET: this processor ({level}) cannot run code for "
                            f"{target()}; unset it, or set it to an earlier level")
 

@@ -15,11 +15,9 @@ pytest.importorskip("numba", reason="generates machine code")
 import llvmlite.binding as llvm
 
 from dyn_ros.engine.kernel import lanes
-from dyn_ros.engine.machine_code import compiler, emit, library
+from dyn_ros.engine.machine_code import compiler, emit, library, targets
 
-LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
-RUNNABLE = LEVELS[:LEVELS.index(library.best_target()) + 1] if (
-    library.best_target() in LEVELS) else (library.best_target(),)
+RUNNABLE = targets.no_higher(targets.best_target())
 X86_64, AARCH64 = 62, 183           # numbers of machines in ELF
 ANGLES = np.linspace(-20.0, 20.0, lanes.LANES)
 FMA = """
@@ -55,7 +53,7 @@ def objects():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiler, "ENTRIES", {})
         text = compiler.Entry("sines", sines).intermediate
-    return {target: emit.machine_code(text, target) for target in emit.TARGETS}
+    return {target: emit.machine_code(text, target) for target in targets.TARGETS}
 
 
 @pytest.fixture
@@ -69,7 +67,7 @@ def load():
     return load
 
 
-@pytest.mark.parametrize("target", emit.TARGETS)
+@pytest.mark.parametrize("target", targets.TARGETS)
 def test_an_object_is_for_the_processor_of_its_target(objects, target):
     content = objects[target]
     assert content[:4] == b"\x7fELF"
@@ -78,7 +76,7 @@ def test_an_object_is_for_the_processor_of_its_target(objects, target):
 
 
 @pytest.mark.skipif(not shutil.which("readelf"), reason="requires readelf")
-@pytest.mark.parametrize("target", emit.TARGETS)
+@pytest.mark.parametrize("target", targets.TARGETS)
 def test_an_object_calls_nothing(objects, target, tmp_path):
     """Without instructions for it, LLVM would call fma or rint of the C library."""
     (tmp_path / "sines.o").write_bytes(objects[target])

@@ -17,6 +17,7 @@ from dyn_ros.command.build import build_library
 from dyn_ros.engine.machine_code import library
 from dyn_ros.engine.machine_code.compiler import ENTRIES
 from dyn_ros.engine.machine_code.declare import JIT
+from dyn_ros.engine.machine_code.targets import best_target
 
 ROOT = Path(__file__).resolve().parents[3]
 pytestmark = pytest.mark.skipif(not JIT, reason="nothing is compiled")
@@ -57,7 +58,7 @@ def run(folder, root=ROOT, code=LOADED):
 def folder(tmp_path_factory):
     """A library with one of the two functions."""
     folder = tmp_path_factory.mktemp("library")
-    build_library(folder, [ENTRIES["generalized_gravity-one"]], [library.best_target()])
+    build_library(folder, [ENTRIES["generalized_gravity-one"]], [best_target()])
     return folder
 
 
@@ -68,13 +69,13 @@ def test_what_is_in_the_library_is_taken_from_it(folder):
 
 
 def test_its_manifest_describes_what_it_contains(folder):
-    manifest = json.loads((folder / library.best_target() / library.MANIFEST).read_text())
+    manifest = json.loads((folder / best_target() / library.MANIFEST).read_text())
     assert manifest["sources"] == library.digest_of_sources()
     assert manifest["entries"] == {
         "generalized_gravity-one": ENTRIES["generalized_gravity-one"].digest}
 
 
-@pytest.mark.skipif("x86" not in library.best_target(), reason="requires an x86-64 processor")
+@pytest.mark.skipif("x86" not in best_target(), reason="requires an x86-64 processor")
 def test_a_library_for_short_vectors_computes_four_states_at_a_time(tmp_path):
     names = ("call-gather", "call-scatter", "generalized_gravity-lanes")
     build_library(tmp_path, [ENTRIES[name] for name in names], ["x86-64-v2"])
@@ -98,9 +99,9 @@ def test_an_edited_kernel_is_compiled_and_an_unedited_one_is_not(
 
 
 @pytest.mark.parametrize("target, reason", [
-    ("x86-64-v9", "DYN_ROS_TARGET: no target 'x86-64-v9'; available: x86-64-v4, "),
-    ("x86-64-v2" if library.best_target() == "aarch64" else "aarch64",
-     f"DYN_ROS_TARGET: this processor ({library.best_target()}) cannot run code for ")])
+    ("x86-64-v9", "DYN_ROS_TARGET: no target 'x86-64-v9'; available: x86-64-v2, "),
+    ("x86-64-v2" if best_target() == "aarch64" else "aarch64",
+     f"DYN_ROS_TARGET: this processor ({best_target()}) cannot run code for ")])
 def test_a_target_that_cannot_be_used_is_reported(target, reason):
     done = subprocess.run([sys.executable, "-c", LOADED], cwd=ROOT, text=True, capture_output=True,
                           env={**os.environ, "PYTHONPATH": str(ROOT), "DYN_ROS_LIBRARY": "none",
@@ -112,7 +113,7 @@ def test_a_folder_without_a_library_for_this_processor_is_reported(tmp_path, mon
     monkeypatch.setenv("DYN_ROS_LIBRARY", str(tmp_path))
     with pytest.raises(FileNotFoundError) as error:
         library._installed.__wrapped__()
-    assert str(tmp_path) in str(error.value) and library.best_target() in str(error.value)
+    assert str(tmp_path) in str(error.value) and best_target() in str(error.value)
 
 
 @pytest.mark.parametrize("text, reason", [
@@ -120,7 +121,7 @@ def test_a_folder_without_a_library_for_this_processor_is_reported(tmp_path, mon
     ("[]", "expected sources, entries, programs"), ('{"sources": ""}', "expected sources, entr"),
     ('{"sources": "", "entries": {}, "programs": []}', "expected sources, entries, programs")])
 def test_a_damaged_manifest_is_reported(tmp_path, monkeypatch, text, reason):
-    code = tmp_path / library.best_target() / library.FILE
+    code = tmp_path / best_target() / library.FILE
     code.parent.mkdir()
     code.write_bytes(b"")
     (code.parent / library.MANIFEST).write_text(text)
@@ -131,7 +132,7 @@ def test_a_damaged_manifest_is_reported(tmp_path, monkeypatch, text, reason):
 
 def test_a_damaged_library_is_reported(folder, tmp_path, monkeypatch):
     copy = shutil.copytree(folder, tmp_path / "copy")
-    code = copy / library.best_target() / library.FILE
+    code = copy / best_target() / library.FILE
     code.write_bytes(code.read_bytes()[:5000])
     monkeypatch.setenv("DYN_ROS_LIBRARY", str(copy))
     with pytest.raises(ImportError, match="the file is incomplete.*set DYN_ROS_LIBRARY to none"):

@@ -1,0 +1,58 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The processors that machine code is generated for, and the one of this machine.
+
+``DYN_ROS_TARGET`` names another target than the best one for this processor, as for compiling for
+another processor.
+"""
+import functools
+import os
+from typing import NamedTuple
+
+from .extension import native
+
+
+class Target(NamedTuple):
+    """A kind of processor, as LLVM describes it.
+
+    ``lanes`` is the number of states that batches compute side by side. Eight floats take four
+    registers of 128 bits, so that kernels run out of them. With four floats, batches take 0.88 of
+    the time on x86-64-v2 (geometric mean of all functions). Code for aarch64 was not timed: it has
+    0.93 of the instructions and 0.46 of the stack accesses for each state.
+    """
+
+    triple: str
+    cpu: str
+    features: str = ""
+    lanes: int = 8
+    has_fma: bool = True
+
+
+_X86, _ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
+TARGETS = {                             # those of one architecture from the least to the best
+    "x86-64-v2": Target(_X86, "x86-64-v2", lanes=4, has_fma=False),
+    "x86-64-v3": Target(_X86, "x86-64-v3"),
+    "x86-64-v4": Target(_X86, "x86-64-v4", "-prefer-256-bit"),
+    "aarch64": Target(_ARM, "generic", "+reserve-x18", lanes=4),            # macOS uses x18
+}
+
+
+@functools.cache
+def best_target() -> str:
+    """The best target of machine code for this processor, unless ``DYN_ROS_TARGET`` is set."""
+    named = os.environ.get("DYN_ROS_TARGET")
+    if named and named not in TARGETS:
+        raise ValueError(f"DYN_ROS_TARGET: no target {named!r}; available: {', '.join(TARGETS)}")
+    return named or native().level()
+
+
+def same_architecture(target: str) -> list[str]:
+    """All targets of the architecture of a target, from the least to the best."""
+    return [name for name, other in TARGETS.items()
+            if target in TARGETS and other.triple == TARGETS[target].triple] or [target]
+
+
+def no_higher(target: str) -> list[str]:
+    """A target, and others whose code its processors can run, from the best to the least."""
+    names = same_architecture(target)
+    return names[names.index(target)::-1]
