@@ -24,12 +24,15 @@ finally:
     if _collects:
         gc.enable()
 
-_ON_FIRST_USE = ("BaseEstimate", "BaseParameters", "Excitation", "Identification", "JointResult",
-                 "PayloadEstimate", "Samples", "base_parameters", "excite", "identify",
-                 "identify_payload")
+_ON_FIRST_USE = {
+    **dict.fromkeys(("BaseEstimate", "BaseParameters", "Excitation", "Identification",
+                     "JointResult", "PayloadEstimate", "Samples", "base_parameters", "excite",
+                     "identify", "identify_payload"), ".identification"),
+    **dict.fromkeys(("load_drives", "save_drives"), ".drives")}
 
 if TYPE_CHECKING:
     from . import logs as logs
+    from .drives import *  # noqa: F403
     from .identification import *  # noqa: F403
 else:                               # a type checker reads the lines above
     from .engine.algorithms import __all__ as _algorithms
@@ -44,7 +47,7 @@ else:                               # a type checker reads the lines above
             return importlib.import_module(".logs", __name__)
         if name not in _ON_FIRST_USE:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(".identification", __name__), name)
+        return getattr(importlib.import_module(_ON_FIRST_USE[name], __name__), name)
 
 
 __version__ = "0.2.0"

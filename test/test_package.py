@@ -204,7 +204,7 @@ def test_the_engine_is_a_wheel_without_ros_and_numba(engine):
     tag = f"cp{sys.version_info[0]}{sys.version_info[1]}"
     assert Path(engine.filename).name.startswith(f"dyn_ros-{VERSION}-{tag}-{tag}-")
     assert {name for name, extras in requirements(engine).items() if "" in extras} == {
-        "numpy", "rich", "scipy"}
+        "numpy", "pyyaml", "rich", "scipy"}
     assert requirements(engine)["numba"] == ["compiler"]
 
 

@@ -13,10 +13,10 @@ ORDER = (
     "engine/algorithms/kinematics", "engine/algorithms/dynamics", "engine/algorithms/derivatives",
     "engine/algorithms/centroidal", "engine/algorithms/constrained", "engine/algorithms/contacts",
     "engine/algorithms/regressors", "engine/algorithms/filters", "engine/algorithms", "engine",
-    "check", "model", "identification", "identification/report", "observer", "cdr", "states",
-    "logs/formats", "logs/write", "logs/run", "logs", "viewer/scene", "viewer/page", "viewer",
-    "nodes/robot", "nodes/messages", "nodes/base", "nodes/services", "nodes/markers", "nodes",
-    "export/specialize", "export", "demo", "command", ".")
+    "check", "model", "drives", "identification", "identification/report", "observer", "cdr",
+    "states", "logs/formats", "logs/write", "logs/run", "logs", "viewer/scene", "viewer/page",
+    "viewer", "nodes/robot", "nodes/messages", "nodes/base", "nodes/services", "nodes/markers",
+    "nodes", "export/specialize", "export", "demo", "command", ".")
 """A folder imports only from itself and from those before it."""
 PUBLIC = Path("__init__.py")            # what users see, and what does not compute may call
 FIRST = Path("command/ctrl_c.py")       # imported before everything else; imports nothing

@@ -77,6 +77,8 @@ from .dynamics.crba import crba as crba
 from .dynamics.frame_forces import frame_force as frame_force
 from .dynamics.frame_forces import frame_forces as frame_forces
 from .dynamics.friction import joint_friction as joint_friction
+from .dynamics.friction import measured_torque as measured_torque
+from .dynamics.friction import torque_without_friction as torque_without_friction
 from .dynamics.minverse import minverse as minverse
 from .dynamics.momentum_terms import momentum_terms as momentum_terms
 from .dynamics.rnea import generalized_gravity as generalized_gravity
@@ -133,7 +135,7 @@ if not TYPE_CHECKING:               # type checkers read the imports above
                "cholesky_Ut_times", "contact_cholesky", "frame_force", "joint_body_regressor",
                "joint_friction", "joint_hessian", "joint_jacobian",
                "joint_jacobian_time_variation", "joint_kinematic_regressor", "load_native",
-               "precompile"]
+               "measured_torque", "precompile", "torque_without_friction"]
     _missing = [name for name in __all__ if name not in globals()]
     if _missing:
         raise ImportError(f"dyn_ros/engine/algorithms/__init__.py does not import "

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What can be set: gravity, inertias and payloads, armature, damping and friction."""
+"""What can be set: gravity, inertias and payloads, armature, friction and drives."""
 from __future__ import annotations
 
 from dataclasses import replace
@@ -13,6 +13,7 @@ from ..kernel.types import Array, ArrayLike
 from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3
 from ..spatial.value import frozen
+from .drives import Drives
 from .frames import frame_number
 from .inertia import AssignedInertia, Payload, link_frame, packed_link
 from .inputs import finite_array
@@ -67,6 +68,22 @@ class Inertias(Structure):
     @friction.setter
     def friction(self, value: ArrayLike) -> None:
         self._friction[:] = self._not_negative("friction", value)
+
+    @property
+    def drives(self) -> Drives:
+        """What measured efforts are, and friction that a URDF cannot express; settable.
+
+        ``joint_friction``, the observers and identification use it.
+        """
+        return self._drives
+
+    @drives.setter
+    def drives(self, value: Drives) -> None:
+        if not isinstance(value, Drives):
+            raise TypeError(f"drives: expected Drives, got {type(value).__name__}: {value!r:.80}")
+        if len(value.gain) != self.nv:
+            raise ValueError(f"drives: expected nv = {self.nv}, got {len(value.gain)}")
+        self._drives = value
 
     def _not_negative(self, name, value):
         """Validate a number for each coordinate, of 0 or more."""

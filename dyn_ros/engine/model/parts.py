@@ -23,20 +23,25 @@ _OF_VELOCITIES = ("velocity_limit", "effort_limit", "armature", "damping", "fric
 
 
 def copy_coordinates(model, part, names=None):
-    """Copy limits, armature, damping and friction of the coordinates that both models have.
+    """Copy limits, armature, friction and drives of the coordinates that both models have.
 
     ``names`` are those of the model's joints in the part, if they differ.
     """
     index = {name: i for i, name in enumerate(names or model.joint_names) if model.nvs[i]}
+    rows: list[int] = []
+    others: list[int] = []
     for i, name in enumerate(part.joint_names):
         if part.nvs[i] and name in index:
             j = index[name]
             for attribute in _OF_POSITIONS:
                 getattr(part, attribute)[part.idx_q[i]:][:part.nqs[i]] = getattr(
                     model, attribute)[model.idx_q[j]:][:part.nqs[i]]
+            rows += range(part.idx_v[i], part.idx_v[i] + part.nvs[i])
+            others += range(model.idx_v[j], model.idx_v[j] + model.nvs[j])
             for attribute in _OF_VELOCITIES:
                 getattr(part, attribute)[part.idx_v[i]:][:part.nvs[i]] = getattr(
                     model, attribute)[model.idx_v[j]:][:part.nvs[i]]
+    part.drives = part.drives.put(rows, model.drives.take(others))
 
 
 def _inverse(X):

@@ -10,6 +10,7 @@ import numpy as np
 from ..kernel import algebra as al
 from ..kernel import layout
 from ..kernel.types import Array, ArrayLike
+from .drives import Drives
 from .frames import frame_selectors
 from .inertia import Payload, packed_link
 from .urdf import Tree
@@ -90,6 +91,7 @@ class Structure:
         self.total_mass = float(sum(joint.inertia.mass for joint in tree.joints))
         self._payloads: dict[str, Payload] = {}
         self._damping, self._friction = self._losses(tree.joints)
+        self._drives = Drives.of(self.nv)
         self._pack(tree.joints)
         self.gravity = gravity
 

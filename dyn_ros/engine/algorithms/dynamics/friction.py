@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...call.data import Data
 from ...kernel.lanes import select_above
 from ...kernel.types import Array, ArrayLike
 from ...machine_code.declare import kernel
+from ...model.drives import Drives
 from ...model.inputs import as_array, require_model, require_valid
 from ...model.model import Model
+from .rnea import generalized_gravity
 
 
 @kernel
@@ -20,12 +23,18 @@ def friction_effort(v, damping, coulomb, reversal):
     return damping * v + coulomb * sign
 
 
-def joint_friction(model: Model, v: ArrayLike) -> Array:
-    """Torques that overcome the friction of the joints, damping v + friction sign(v).
+def joint_friction(model: Model, v: ArrayLike, torque: ArrayLike | None = None) -> Array:
+    """Torques of the joints that overcome friction, and their constant offsets.
 
-    Both are those of the model. Only the observers of external efforts include friction. The motors
-    of a robot with friction apply ``rnea(model, data, q, v, a) + joint_friction(model, v)``. At
-    rest Coulomb friction is not determined by the state; here it is zero.
+    Those of ``model.damping``, ``model.friction`` and ``model.drives``, whose documentation has the
+    formula. The motors of a robot apply ``tau + joint_friction(model, v, tau)`` for
+    ``tau = rnea(model, data, q, v, a)``. At rest Coulomb friction is not determined by the state;
+    here it is zero.
+
+    Parameters
+    ----------
+    torque : (nv,) or (B, nv) array_like, optional
+        Torques that move the links [N m, N], for friction that depends on them; zeros by default.
 
     Returns
     -------
@@ -39,7 +48,94 @@ def joint_friction(model: Model, v: ArrayLike) -> Array:
     >>> print(dyn_ros.joint_friction(robot, [2.0, -2.0, 0.0, 0.0, 0.0, 0.0, 0.0])[:3])
     [ 2. -2.  0.]
     """
-    array, _ = as_array(require_model(model), "v", ("nv",), v)
-    require_valid(model, "v", ("nv",), array)
-    torque: Array = model.damping * array + model.friction * np.sign(array)
+    speeds, drives = _valid(model, "v", v), model.drives
+    motors = drives.motor_velocity(speeds)
+    friction = _unloaded(model, motors)
+    if torque is not None:
+        load = np.abs(drives.to_motors(_valid(model, "torque", torque)))
+        friction = friction + drives.load_friction * load * step(drives, motors)
+    return drives.to_joints(friction)
+
+
+def torque_without_friction(model: Model, v: ArrayLike, torque: ArrayLike) -> Array:
+    """Torques that move the links, from the torques that the motors apply.
+
+    The inverse of adding ``joint_friction``, in closed form.
+
+    Parameters
+    ----------
+    torque : (nv,) or (B, nv) array_like
+        Torques at the joints, with friction and offsets [N m, N].
+
+    Returns
+    -------
+    (nv,) or (B, nv) ndarray
+        A new array [N m, N].
+
+    Examples
+    --------
+    >>> robot = copy.copy(model)
+    >>> robot.drives = robot.drives.with_values(load_friction=0.1, offset=0.5)
+    >>> v, tau = np.full(7, 0.3), np.linspace(-3.0, 3.0, 7)
+    >>> applied = tau + dyn_ros.joint_friction(robot, v, tau)
+    >>> np.allclose(dyn_ros.torque_without_friction(robot, v, applied), tau)
+    True
+    """
+    speeds, drives = _valid(model, "v", v), model.drives
+    motors = drives.motor_velocity(speeds)
+    left = drives.to_motors(_valid(model, "torque", torque)) - _unloaded(model, motors)
+    left = left / (1.0 + drives.load_friction * step(drives, motors) * np.sign(left))
+    return drives.to_joints(left)
+
+
+def measured_torque(model: Model, data: Data, q: ArrayLike, effort: ArrayLike) -> Array:
+    """Torques at the joints from measured efforts, as ``model.drives`` describes them.
+
+    Parameters
+    ----------
+    effort : (nv,) or (B, nv) array_like
+        As measured, in the units of the drives.
+
+    Returns
+    -------
+    (nv,) or (B, nv) ndarray
+        Torques with friction and offsets [N m, N].
+
+    Examples
+    --------
+    Currents, with a torque constant of 12 N m/A at the joint:
+
+    >>> robot = copy.copy(model)
+    >>> robot.drives = robot.drives.with_values(gain=12.0)
+    >>> print(dyn_ros.measured_torque(robot, data, q, np.full(7, 0.5)))
+    [6. 6. 6. 6. 6. 6. 6.]
+    """
+    drives = model.drives
+    torque = drives.to_joints(_valid(model, "effort", effort) * drives.gain)
+    if drives.is_compensated.any():
+        torque = torque + drives.is_compensated * generalized_gravity(model, data, q)
     return torque
+
+
+def step(drives: Drives, v: Array) -> Array:
+    """The sign of the velocities of the motors, which changes linearly at low speed."""
+    width = drives.friction_velocity
+    slow = np.clip(v / np.where(width > 0.0, width, 1.0), -1.0, 1.0)
+    return np.where(width > 0.0, slow, np.sign(v))
+
+
+def _unloaded(model: Model, v: Array) -> Array:
+    """Friction and offsets that do not depend on torque, of motors with velocities v."""
+    drives = model.drives
+    dry = model.friction
+    if drives.has_own_friction:
+        dry = (dry + drives.root_friction * np.sqrt(np.abs(v))
+               + drives.stribeck * np.exp(-(v / drives.stribeck_velocity) ** 2))
+    friction: Array = model.damping * v + dry * step(drives, v) + drives.offset
+    return friction
+
+
+def _valid(model: Model, name: str, value: ArrayLike) -> Array:
+    array, _ = as_array(require_model(model), name, ("nv",), value)
+    require_valid(model, name, ("nv",), array)
+    return array

@@ -1,0 +1,192 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The file beside a URDF: what efforts are, rotor inertias, and friction."""
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..engine.kernel.types import Array
+from ..engine.model import Drives, Model
+
+_OF_MODEL = {"armature": 0.0, "damping": 0.0, "friction": 0.0}
+_OF_DRIVES = {"delay": 0.0, "offset": 0.0, "load_friction": 0.0, "root_friction": 0.0,
+              "stribeck": 0.0, "stribeck_velocity": np.inf, "friction_velocity": 0.0}
+_EFFORT = ("unit", "gain", "gear_ratio", "gravity_compensated", "side")
+_KEYS = (*_EFFORT, *_OF_MODEL, *_OF_DRIVES)
+_SIDES = ("motor", "link")
+_DIGITS = 10            # that are written
+_HEADER = """\
+# What the drives of {name} report as effort, and what they lose to friction.
+# Units: N m, rad, s, or N, m, s; see docs/real_robots.md.
+"""
+
+
+def load_drives(model: Model, path: str | PathLike[str]) -> None:
+    """Set the drives, rotor inertias and friction of a model from a file.
+
+    What the file does not mention remains.
+
+    Parameters
+    ----------
+    model : Model
+        Its ``drives``, ``armature``, ``damping`` and ``friction`` change.
+    path : str or PathLike
+        A YAML file with ``joints``, a mapping from names, as in ``model.velocity_names``, to
+        properties: ``unit``, ``gain``, ``gear_ratio``, ``gravity_compensated``, ``side`` ("motor"
+        or "link"), ``armature``, ``damping``, ``friction``, and other attributes of ``Drives``. The
+        gain is multiplied by the gear ratio. Motors that move several joints are described by
+        ``motors``, with ``joints``, a list of their names, and ``matrix``, the velocities of the
+        motors for those of these joints.
+
+    Raises
+    ------
+    ValueError
+        Not such a file, an unknown joint or property, or a number out of range; the model does not
+        change. Names the file, the joint and the property.
+    OSError
+        The file cannot be read.
+    """
+    place = Path(path)
+    try:
+        content = _parsed(place.read_text(encoding="utf-8"))
+        own, values = _read(model, content)
+        drives = Drives.of(model.nv, **values)
+        before = {name: getattr(model, name).copy() for name in own}
+        try:
+            for name, array in own.items():
+                setattr(model, name, array)
+        except ValueError:
+            for name, array in before.items():
+                setattr(model, name, array)
+            raise
+    except ValueError as error:         # a UnicodeDecodeError, too
+        raise ValueError(f"{place}: {error}") from None
+    model.drives = drives
+
+
+def save_drives(model: Model, path: str | PathLike[str]) -> None:
+    """Write the drives, rotor inertias and friction of a model to a file for ``load_drives``.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written.
+    """
+    import yaml
+    drives, joints = model.drives, {}
+    for k, name in enumerate(model.velocity_names):
+        joint: dict[str, Any] = {}
+        if drives.unit[k] != "N m" or drives.gain[k] != 1.0:
+            joint |= {"unit": drives.unit[k], "gain": _rounded(drives.gain[k])}
+        if drives.is_compensated[k]:
+            joint["gravity_compensated"] = True
+        if drives.is_link_side[k]:
+            joint["side"] = "link"
+        for source, names in ((model, _OF_MODEL), (drives, _OF_DRIVES)):
+            joint |= {key: _rounded(getattr(source, key)[k]) for key, default in names.items()
+                      if getattr(source, key)[k] != default}
+        joints[name] = joint
+    content: dict[str, Any] = {"joints": joints}
+    if drives.coupling is not None:
+        content["motors"] = {"joints": list(model.velocity_names), "matrix": [
+            [_rounded(x) for x in row] for row in drives.coupling]}
+    Path(path).write_text(_HEADER.format(name=model.name) + yaml.safe_dump(
+        content, sort_keys=False, allow_unicode=True), encoding="utf-8")
+
+
+def _rounded(number: float) -> float:
+    return float(f"{number:.{_DIGITS}g}")
+
+
+def _parsed(text: str) -> Mapping[str, Any]:
+    import yaml
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(f"not valid YAML: {error!s:.300}") from None
+    if not isinstance(content, dict) or not isinstance(content.get("joints"), dict):
+        raise ValueError("expected 'joints:', a mapping from names of joints to properties")
+    _require_known("key", content, ("joints", "motors"))
+    return content
+
+
+def _require_known(what: str, names: Iterable[Any], known: Iterable[str], where: str = "") -> None:
+    known = tuple(known)
+    for name in names:
+        if name not in known:
+            close = difflib.get_close_matches(str(name), known, 1)
+            similar = f"; did you mean {close[0]!r}?" if close else ""
+            raise ValueError(f"{where}no {what} {str(name)!r:.80}{similar}; available: "
+                             f"{', '.join(known)}")
+
+
+def _read(model: Model, content: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, Any]]:
+    """New arrays of the model, and values of its drives."""
+    own = {name: getattr(model, name).copy() for name in _OF_MODEL}
+    values = {name: value.copy() if isinstance(value, np.ndarray) else value
+              for name, value in vars(model.drives).items()}
+    unit = list(values["unit"])
+    _require_known("joint", content["joints"], model.velocity_names)
+    for name, joint in content["joints"].items():
+        k, where = model.velocity_names.index(name), f"joint {name!r}: "
+        if not isinstance(joint, dict | None):
+            raise ValueError(f"{where}expected a mapping of properties, got {joint!r:.80}")
+        joint = joint or {}
+        _require_known("property", joint, _KEYS, where)
+        unit[k] = str(joint.get("unit", unit[k]))
+        if "gain" in joint or "gear_ratio" in joint:
+            values["gain"][k] = (_number(where, "gain", joint.get("gain", 1.0))
+                                 * _number(where, "gear_ratio", joint.get("gear_ratio", 1.0)))
+        if "gravity_compensated" in joint:
+            values["is_compensated"][k] = _flag(where, joint["gravity_compensated"])
+        if "side" in joint:
+            if joint["side"] not in _SIDES:
+                raise ValueError(f"{where}side: expected motor or link, got {joint['side']!r:.80}")
+            values["is_link_side"][k] = joint["side"] == "link"
+        for arrays, names in ((own, _OF_MODEL), (values, _OF_DRIVES)):
+            for key in names:
+                if key in joint:
+                    arrays[key][k] = _number(where, key, joint[key])
+    values["unit"] = tuple(unit)
+    if "motors" in content:
+        values["coupling"] = _coupling(model, content["motors"])
+    return own, values
+
+
+def _number(where: str, key: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{where}{key}: expected a number, got {value!r:.80}")
+    return float(value)
+
+
+def _flag(where: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{where}gravity_compensated: expected true or false, got {value!r:.80}")
+    return value
+
+
+def _coupling(model: Model, motors: Any) -> Array:
+    """The coupling of all motors from the motors that move several joints."""
+    if not isinstance(motors, dict) or motors.keys() != {"joints", "matrix"}:
+        raise ValueError("motors: expected 'joints', a list of names, and 'matrix', a list of rows")
+    names = motors["joints"]
+    if not isinstance(names, list) or len(set(map(str, names))) != len(names):
+        raise ValueError(f"motors: joints: expected a list of different names, got {names!r:.80}")
+    _require_known("joint", names, model.velocity_names, "motors: ")
+    rows = [model.velocity_names.index(name) for name in names]
+    try:
+        matrix = np.array(motors["matrix"], float)
+    except (TypeError, ValueError):
+        matrix = np.empty(0)
+    if matrix.shape != (len(rows), len(rows)):
+        raise ValueError(f"motors: matrix: expected {len(rows)} rows of {len(rows)} numbers, a row "
+                         f"for each of the joints, got {motors['matrix']!r:.80}")
+    coupling = np.eye(model.nv)
+    coupling[np.ix_(rows, rows)] = matrix
+    return coupling

@@ -1,0 +1,191 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What the drives of a robot report as effort, and what they lose to friction."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kernel.types import Array
+
+_INTEGRAL = {"is_compensated": False, "is_link_side": False}
+_NOT_NEGATIVE = ("load_friction", "friction_velocity")
+_POSITIVE = ("stribeck_velocity",)
+_DEFAULTS = {"gain": 1.0, "stribeck_velocity": np.inf, **_INTEGRAL}
+_INDEPENDENT = 1e-9     # least singular value of a coupling, relative to the largest
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Drives:
+    """What measured efforts are, and friction beyond the damping and friction of a URDF.
+
+    Arrays are (nv,), in the order of ``model.velocity_names``. The torque at the joint is
+
+        gain * effort [+ gravity torque, if the drive subtracts it]
+
+    and equals the torque that moves the links plus the offset and friction
+
+        damping v + (friction + root_friction sqrt|v| + stribeck exp(-(v / stribeck_velocity)^2)
+        + load_friction |torque|) s(v)
+
+    with ``model.damping`` and ``model.friction``, and s(v) = v / friction_velocity between -1
+    and 1. With a ``coupling``, all of this holds for the motors.
+
+    Attributes
+    ----------
+    unit : tuple of str
+        Of the efforts, such as "N m" or "A"; for messages.
+    gain : (nv,) ndarray
+        Torque at the joint per unit of effort, of either sign; not 0.
+    delay : (nv,) ndarray
+        By how much efforts lag behind positions [s]; negative: they lead.
+    is_compensated : (nv,) ndarray of bool
+        Whether the gravity torque is already subtracted from the effort.
+    is_link_side : (nv,) ndarray of bool
+        Whether the effort is measured behind the gear, where rotors do not act.
+    offset : (nv,) ndarray
+        Constant part of the torque at the joint [N m, N].
+    load_friction : (nv,) ndarray
+        Coulomb friction per transmitted torque, 0 or more.
+    root_friction : (nv,) ndarray
+        Friction that grows with the square root of the velocity [N m (s/rad)^0.5, N (s/m)^0.5].
+    stribeck, stribeck_velocity : (nv,) ndarray
+        Friction that vanishes with velocity [N m, N], of either sign, and the velocity of its
+        decrease [rad/s, m/s].
+    friction_velocity : (nv,) ndarray
+        Velocity up to which friction grows in proportion to it [rad/s, m/s]; 0: it jumps.
+    coupling : (nv, nv) ndarray or None
+        Motor velocities are ``coupling @ v``, torques at the joints ``coupling.T @`` those of the
+        motors. Motor k has the name, the gain and the friction of velocity k. None: each motor
+        moves its own joint.
+
+    Examples
+    --------
+    >>> drives = dyn_ros.Drives.of(2, gain=[12.1, -9.8], unit=("A", "A"))
+    >>> print(drives.gain)
+    [12.1 -9.8]
+    """
+
+    unit: tuple[str, ...]
+    gain: Array
+    delay: Array
+    is_compensated: NDArray[np.bool_]
+    is_link_side: NDArray[np.bool_]
+    offset: Array
+    load_friction: Array
+    root_friction: Array
+    stribeck: Array
+    stribeck_velocity: Array
+    friction_velocity: Array
+    coupling: Array | None = None
+
+    @classmethod
+    def of(cls, nv: int, **values: Any) -> Drives:
+        """Drives of a robot with nv velocities: those that report torques, but for ``values``.
+
+        Raises
+        ------
+        ValueError
+            A wrong shape, or a number that is not finite or out of range; names it.
+        """
+        names = [field.name for field in fields(cls)]
+        for name in values.keys() - set(names):
+            raise ValueError(f"no property {name!r} of drives; available: {', '.join(names)}")
+        unit = tuple(values.pop("unit", ("N m",) * nv))
+        if len(unit) != nv:
+            raise ValueError(f"unit: expected {nv} units, got {len(unit)}")
+        coupling = values.pop("coupling", None)
+        arrays = {name: _checked(name, values.get(name, _DEFAULTS.get(name, 0.0)), nv)
+                  for name in names if name not in ("unit", "coupling")}
+        return cls(unit, **arrays, coupling=None if coupling is None else _coupled(coupling, nv))
+
+    def with_values(self, **values: Any) -> Drives:
+        """The same drives with some values replaced; all are checked."""
+        return Drives.of(len(self.gain), **{**vars(self), **values})
+
+    def take(self, indices: Sequence[int]) -> Drives:
+        """The drives of some of the velocities."""
+        rows = np.asarray(indices, int)
+        arrays = {name: value[rows] for name, value in vars(self).items()
+                  if isinstance(value, np.ndarray) and name != "coupling"}
+        coupling = None if self.coupling is None else self.coupling[np.ix_(rows, rows)]
+        return replace(self, unit=tuple(self.unit[k] for k in rows), coupling=coupling, **arrays)
+
+    def put(self, indices: Sequence[int], other: Drives) -> Drives:
+        """These drives, with others as those of some velocities."""
+        rows, values = np.asarray(indices, int), dict(vars(self))
+        for name, value in vars(other).items():
+            if isinstance(value, np.ndarray) and name != "coupling":
+                values[name] = values[name].copy()
+                values[name][rows] = value
+        unit = list(self.unit)
+        for k, label in zip(indices, other.unit):
+            unit[k] = label
+        if other.coupling is not None:
+            coupling = np.eye(len(unit)) if self.coupling is None else self.coupling.copy()
+            coupling[np.ix_(rows, rows)] = other.coupling
+            values["coupling"] = coupling
+        return Drives(**{**values, "unit": tuple(unit)})
+
+    @property
+    def has_own_friction(self) -> bool:
+        """Whether there is more friction than ``model.damping`` and ``model.friction`` express."""
+        return self.coupling is not None or any(
+            getattr(self, name).any() for name in ("offset", "load_friction", "root_friction",
+                                                   "stribeck", "friction_velocity"))
+
+    @property
+    def reports_torque(self) -> bool:
+        """Whether efforts are the torques at the joints."""
+        return self.coupling is None and not self.is_compensated.any() and bool(
+            (self.gain == 1.0).all())
+
+    def to_motors(self, torque: Array) -> Array:
+        """Torques of the motors from those at the joints, (..., nv)."""
+        return torque if self.coupling is None else torque @ np.linalg.inv(self.coupling)
+
+    def to_joints(self, torque: Array) -> Array:
+        """Torques at the joints from those of the motors, (..., nv)."""
+        return torque if self.coupling is None else torque @ self.coupling
+
+    def motor_velocity(self, v: Array) -> Array:
+        """Velocities of the motors, (..., nv)."""
+        return v if self.coupling is None else v @ self.coupling.T
+
+    def __repr__(self) -> str:
+        return f"Drives(nv={len(self.gain)})"
+
+
+def _checked(name: str, value: Any, nv: int) -> Any:
+    kind = bool if name in _INTEGRAL else float
+    try:
+        array = np.array(np.broadcast_to(np.asarray(value, kind), (nv,)))
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: expected one number, or {nv}, got {value!r:.80}") from None
+    if kind is bool:
+        return array
+    finite = np.isfinite(array) | ((array == np.inf) & (name in _POSITIVE))
+    for accepted, expected in ((finite, "finite numbers"),
+                               ((array != 0.0) | (name != "gain"), "numbers other than 0"),
+                               ((array >= 0.0) | (name not in _NOT_NEGATIVE), "0 or more"),
+                               ((array > 0.0) | (name not in _POSITIVE), "more than 0")):
+        if not accepted.all():
+            k = int(np.argmin(accepted))
+            raise ValueError(f"{name}: expected {expected}, got {array[k]:g} in {name}[{k}]")
+    return array
+
+
+def _coupled(value: Any, nv: int) -> Array:
+    matrix = np.array(value, float)
+    if matrix.shape != (nv, nv) or not np.isfinite(matrix).all():
+        raise ValueError(f"coupling: expected a finite matrix of shape ({nv}, {nv}), got shape "
+                         f"{matrix.shape}")
+    sizes = np.linalg.svd(matrix, compute_uv=False)
+    if nv and not sizes[-1] > _INDEPENDENT * sizes[0]:
+        raise ValueError("coupling: the motors do not determine the velocities of all joints; "
+                         "expected a matrix of full rank")
+    return matrix

@@ -1,0 +1,91 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The file of drives: what is written is read, and what is wrong is named."""
+import numpy as np
+import pytest
+
+import dyn_ros
+
+COUPLED = """
+joints:
+  wrist_pitch: {unit: A, gain: 0.04, gear_ratio: -45, armature: 0.2}
+  wrist_roll: {side: link}
+motors: {joints: [wrist_pitch, wrist_roll], matrix: [[1, 0], [1, 1]]}
+"""
+
+
+@pytest.fixture
+def model():
+    return dyn_ros.Model.from_urdf_file(dyn_ros.__path__[0] + "/robots/arm7.urdf")
+
+
+def same(one, other):
+    for name, value in vars(one).items():
+        np.testing.assert_array_equal(getattr(other, name), value, err_msg=name)
+
+
+def test_what_is_written_is_read(model, tmp_path):
+    rng, nv = np.random.default_rng(0), model.nv
+    own = rng.normal(size=(5, nv)).round(6)
+    model.armature, model.damping, model.friction = rng.uniform(size=(3, nv)).round(6)
+    model.drives = dyn_ros.Drives.of(
+        nv, unit=("A",) * nv, gain=own[0], delay=own[1], is_compensated=own[2] > 0.0,
+        is_link_side=own[3] > 0.0, offset=own[4], load_friction=0.1, root_friction=own[1],
+        stribeck=own[2], stribeck_velocity=0.2, friction_velocity=0.01,
+        coupling=np.eye(nv) + 0.5 * np.eye(nv, k=1))
+    dyn_ros.save_drives(model, tmp_path / "drives.yaml")
+    read = dyn_ros.Model.from_urdf_file(dyn_ros.__path__[0] + "/robots/arm7.urdf")
+    dyn_ros.load_drives(read, tmp_path / "drives.yaml")
+    same(model.drives, read.drives)
+    for name in ("armature", "damping", "friction"):
+        np.testing.assert_array_equal(getattr(read, name), getattr(model, name))
+
+
+def test_a_file_changes_what_it_mentions(model, tmp_path):
+    model.damping, model.armature = np.full(7, 0.3), np.full(7, 0.1)
+    (tmp_path / "drives.yaml").write_text(COUPLED)
+    dyn_ros.load_drives(model, tmp_path / "drives.yaml")
+    wrist, roll = (model.velocity_names.index(name) for name in ("wrist_pitch", "wrist_roll"))
+    assert model.drives.gain[wrist] == pytest.approx(-1.8) and model.drives.unit[wrist] == "A"
+    assert model.armature.tolist() == [0.2 if k == wrist else 0.1 for k in range(7)]
+    assert (model.damping == 0.3).all() and model.drives.is_link_side[roll]
+    assert model.drives.coupling[roll, wrist] == 1.0 and model.drives.coupling[wrist, roll] == 0.0
+
+
+@pytest.mark.parametrize("text, reason", [
+    ("joints: {wrist_roll: {gain: .nan}}", "gain: expected finite numbers, got nan"),
+    ("joints: {wrist_roll: {gain: 0}}", "gain: expected numbers other than 0, got 0 in gain[6]"),
+    ("joints: {wrist_roll: {gain: high}}",
+     "joint 'wrist_roll': gain: expected a number, got 'high'"),
+    ("joints: {wrist_roll: {gain: true}}", "joint 'wrist_roll': gain: expected a number, got True"),
+    ("joints: {wrist_roll: {gains: 2}}", "no property 'gains'; did you mean 'gain'?"),
+    ("joints: {wrist_rolls: {}}", "no joint 'wrist_rolls'; did you mean 'wrist_roll'?"),
+    ("joints: {wrist_roll: 3}", "joint 'wrist_roll': expected a mapping of properties, got 3"),
+    ("joints: {wrist_roll: {side: left}}", "side: expected motor or link, got 'left'"),
+    ("joints: {wrist_roll: {gravity_compensated: 1}}", "expected true or false, got 1"),
+    ("joints: {wrist_roll: {damping: -1}}", "damping: expected numbers of 0 or more, got -1"),
+    ("joints: {wrist_roll: {load_friction: -1}}", "load_friction: expected 0 or more, got -1"),
+    ("joints: [wrist_roll]", "expected 'joints:', a mapping"),
+    ("joints: {}\nmotor: {}", "no key 'motor'; did you mean 'motors'?"),
+    ("joints: {}\nmotors: {joints: [wrist_roll], matrix: [[0]]}", "a matrix of full rank"),
+    ("joints: {}\nmotors: {joints: [wrist_roll], matrix: [[1, 2]]}",
+     "expected 1 rows of 1 numbers"),
+    ("joints: {}\nmotors: {joints: [wrist_roll, wrist_roll], matrix: [[1, 2]]}",
+     "of different names"),
+    ("joints: {wrist_roll: [}", "not valid YAML"),
+    ("- 1", "expected 'joints:'")])
+def test_what_is_wrong_is_named_and_nothing_changes(model, tmp_path, text, reason):
+    place, before, damping = tmp_path / "drives.yaml", model.drives, model.damping.copy()
+    place.write_text(text)
+    with pytest.raises(ValueError) as error:
+        dyn_ros.load_drives(model, place)
+    assert reason in str(error.value) and str(error.value).startswith(str(place))
+    assert model.drives is before and (model.damping == damping).all()
+
+
+def test_parts_of_a_robot_keep_their_drives(model):
+    model.drives = model.drives.with_values(
+        gain=np.arange(1.0, 8.0), coupling=np.eye(7) + 0.5 * np.eye(7, k=-1))
+    part = model.reduced({model.joint_names[1]: 0.4})
+    assert part.drives.gain.tolist() == [1.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+    assert part.drives.coupling[0, 0] == 1.0 and part.drives.coupling[2, 1] == 0.5
