@@ -73,9 +73,9 @@ class Terminal:
 
     def command(self, command):
         """Type a command; one that does not go on is waited for."""
-        if VENV.name != ".venv-jazzy":          # the same with the other distribution
-            command = command.replace(".venv-jazzy", VENV.name)
-            command = re.sub(r"^make setup$", f"make setup ROS={VENV.name[6:]}", command)
+        if VENV.name == ".venv-kilted":         # the same with the other distribution
+            command = command.replace(".venv-jazzy", ".venv-kilted")
+            command = re.sub(r"^make setup$", "make setup ROS=kilted", command)
         if command.split()[0] not in ("make", "mkdir", "source", "export", "cd"):
             self.type(command + "\n")
             return
