@@ -202,13 +202,15 @@ def _on_grid(time: Array, column: Array) -> tuple[Array, Array]:
     return grid, _interpolated(time, column, grid)
 
 
-def segments_of(time: Array, gap: float) -> tuple[list[Segment], float]:
+def segments_of(time: Array, gap: float, period: float | None = None
+                ) -> tuple[list[Segment], float]:
     """Split at gaps of so many periods and where stamps go back; also the median period [s]."""
     steps = np.diff(time)
-    ahead = steps[steps > 0.0]
-    if not ahead.size:
-        raise ValueError("time: expected stamps that increase, got none that do")
-    period = float(np.median(ahead))
+    if period is None:
+        ahead = steps[steps > 0.0]
+        if not ahead.size:
+            raise ValueError("time: expected stamps that increase, got none that do")
+        period = float(np.median(ahead))
     return divided((steps < 0.0) | (steps > gap * period)), period
 
 

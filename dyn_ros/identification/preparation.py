@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model.inputs import as_array, coordinate, finite_array, require_model, require_valid
 from ..engine.model.model import Model
-from . import filtering
+from . import filtering, stamps
+from .cutoff import LONGEST, best_cutoff
 from .filtering import JointSlices, Segment, Spectrum, joint_slices, velocities
 
 GAP = 3.5                       # sampling periods without a sample that end a segment
+_SHORT = 0.125                  # periods of the cutoff: gaps over which the motion is interpolated
 _STATIONARY = 10.0              # weight of a stretch of samples at rest: that of so many in motion
 _SHORTEST = 10                  # samples that must remain of a segment
 _STUCK = 1e-3                   # rad, m: a joint that moves less is reported
@@ -37,21 +39,26 @@ def prepare(model: Model, time: ArrayLike, raw: dict[str, Array | None], contact
     always known. The arrays are changed in place.
     """
     states = _known_contacts(model, contacts, in_contact)
-    stamps = _stamps_of(time)
-    _check(model, stamps, raw, states)
-    recording = _Preparation(model, stamps, raw, states)
+    times = _stamps_of(time)
+    _check(model, times, raw, states)
+    recording = _Preparation(model, {"time": times, **raw, "in_contact": states})
     recording.drop_repeated()
     recording.split()
     filtering.make_continuous(model, recording.arrays["q"])
     v, a = recording.arrays["v"], recording.arrays["a"]
     repeats = np.zeros(0, bool)
     if v is None or a is None:
+        recording.correct_stamps()
         recording.choose(cutoff)
+        recording.join_gaps()
+        recording.report_gaps()
         recording.drop_short()
         repeats = recording.repeats()
         v, a = recording.differentiate()
     elif cutoff is not None:
         raise ValueError(f"cutoff: expected None, since v and a are given, got {cutoff!r}")
+    else:
+        recording.report_gaps()
     kept = recording.keep()
     recording.report_limits(kept["tau"])
     recording.report_constant(kept["q"], kept["tau"])
@@ -126,17 +133,15 @@ def _check(model: Model, time: Array, raw: dict[str, Array | None],
             raise ValueError(
                 f"{name}: expected finite numbers, got {array[index]} in "
                 f"{name}[{', '.join(map(str, index))}]{coordinate(model, axes, index)} at time "
-                f"{time[start + row]:.6f} s; remove these samples")
+                f"{stamps.readable(time[start + row])} s; remove these samples")
     require_valid(model, "q", ("nq",), raw["q"])
 
 
 class _Preparation:
     """A recording during its preparation; ``noise`` is ``Samples.motion_noise``."""
 
-    def __init__(self, model: Model, time: Array, raw: dict[str, Array | None],
-                 in_contact: NDArray[np.bool_] | None) -> None:
-        self.model = model
-        self.arrays: dict[str, Any] = {"time": time, **raw, "in_contact": in_contact}
+    def __init__(self, model: Model, arrays: dict[str, Any]) -> None:
+        self.model, self.arrays = model, arrays
         self.warnings: list[str] = []
         self.filter = "Not filtered: velocities and accelerations were given."
         self.noise = np.zeros((3, model.nv))
@@ -145,15 +150,29 @@ class _Preparation:
         self.drop = 0                   # rows at both ends of each segment that are not kept
 
     def drop_repeated(self) -> None:
-        time = self.arrays["time"]
-        new = np.concatenate([[True], np.diff(time) != 0.0])
-        if new.all():
+        same = np.concatenate([[False], np.diff(self.arrays["time"]) == 0.0])
+        self._drop(same, "the time stamp of the sample before")
+        self._drop(stamps.repeats(self.arrays), "all numbers of the sample before")
+
+    def _drop(self, repeated: NDArray[np.bool_], what: str) -> None:
+        if not repeated.any():
             return
-        first = float(time[np.argmin(new)])
-        self.warnings.append(f"dropped {np.sum(~new)} samples that repeat the time stamp of the "
-                             f"sample before, the first at {first:.6f} s")
-        self.arrays = {name: None if array is None else _compact(array, np.flatnonzero(new))
+        first = float(self.arrays["time"][np.argmax(repeated)])
+        self.warnings.append(f"dropped {np.sum(repeated)} samples that repeat {what}, the first at "
+                             f"{stamps.readable(first)} s")
+        self.arrays = {name: None if array is None else _compact(array, np.flatnonzero(~repeated))
                        for name, array in self.arrays.items()}
+
+    def correct_stamps(self) -> None:
+        """Remove the error of the stamps that all joints show."""
+        time, rate = self.arrays["time"], 1.0 / self.period
+        segments = self._joined(stamps.CUTOFF * rate)
+        shifts = stamps.common_shifts(time, self.arrays["q"], segments, rate)
+        if shifts is None:
+            return
+        self.warnings.append(f"time stamps jitter by {1e3 * np.std(shifts):.2g} ms (RMS), as the "
+                             "positions of all joints show; they are corrected")
+        self.arrays["time"] = stamps.shifted(time, shifts, segments, self.period)
 
     def split(self) -> None:
         time = self.arrays["time"]
@@ -163,6 +182,17 @@ class _Preparation:
         if not _SHORTEST_PERIOD < self.period < _LONGEST_PERIOD:
             raise ValueError(f"time: expected stamps in s, got a sampling period of "
                              f"{self.period:.6g} s; convert other units")
+
+    def join_gaps(self) -> None:
+        """Interpolate the motion over gaps that are short for the filter."""
+        self.segments = self._joined(self.cutoff)
+
+    def _joined(self, cutoff: float) -> list[Segment]:
+        longest = max(GAP, _SHORT / (cutoff * self.period))
+        return filtering.segments_of(self.arrays["time"], longest, self.period)[0]
+
+    def report_gaps(self) -> None:
+        time = self.arrays["time"]
         if len(self.segments) == 1:
             return
         steps = [(time[segment.start] - time[segment.start - 1], time[segment.start - 1])
@@ -172,7 +202,7 @@ class _Preparation:
             if jumps:
                 largest, when = max(jumps, key=lambda pair: abs(pair[0]))
                 self.warnings.append(f"time has {len(jumps)} {what}, the largest of "
-                                     f"{abs(largest):.6g} s at {when:.6f} s")
+                                     f"{abs(largest):.6g} s at {stamps.readable(when)} s")
 
     def choose(self, cutoff: float | None) -> None:
         """Choose the cutoff, and estimate the noise of the motion that it leaves."""
@@ -185,9 +215,12 @@ class _Preparation:
                              f"{self.period:.6g} s")
         spectra = [filtering.spectrum(self.arrays["time"], column, self.segments, rate)
                    for column in source.T]
+        how = "given"
         if cutoff is None:
             longest = self.period * max(map(len, self.segments))
-            self.cutoff = filtering.choose_cutoff(spectra, rate, longest, 1 if given else 2)
+            first = filtering.choose_cutoff(spectra, rate, longest, 1 if given else 2)
+            self.cutoff = best_cutoff(self.model, first, self._tried)
+            how = f"chosen {'from their spectra' if self.cutoff == first else 'by torque errors'}"
             if self.cutoff > 0.99 * filtering.HIGHEST * rate:
                 self.warnings.append(
                     f"the motion contains frequencies up to {self.cutoff:.3g} Hz, too many for "
@@ -203,8 +236,22 @@ class _Preparation:
         self.filter = (
             f"Butterworth low-pass of order {filtering.ORDER}, forward and backward, of "
             f"{'velocities' if given else 'positions'} at {rate:.6g} samples per second; cutoff "
-            f"{self.cutoff:.4g} Hz, {'chosen from their spectra' if cutoff is None else 'given'}; "
+            f"{self.cutoff:.4g} Hz, {how}; "
             f"{self.drop} samples dropped at each end of a segment; torques are not filtered.")
+
+    def _tried(self, cutoff: float) -> dict[str, Any]:
+        """What a cutoff results in, of consecutive samples from the middle."""
+        count = len(self.arrays["time"])
+        rows = slice(max(0, (count - LONGEST) // 2), (count + LONGEST) // 2)
+        some = _Preparation(self.model, {name: None if array is None else array[rows].copy()
+                                         for name, array in self.arrays.items()})
+        some.split()
+        some.cutoff = cutoff
+        some.drop = filtering.settling_samples(1.0 / some.period, cutoff)
+        some.join_gaps()
+        some.drop_short()
+        v, a = some.differentiate()
+        return {**some.keep(), "v": v, "a": a}
 
     def _estimate_noise(self, spectra: list[Spectrum], given: bool) -> None:
         for n in range(2 if given else 3):
