@@ -152,7 +152,8 @@ class _Preparation:
     def drop_repeated(self) -> None:
         same = np.concatenate([[False], np.diff(self.arrays["time"]) == 0.0])
         self._drop(same, "the time stamp of the sample before")
-        self._drop(stamps.repeats(self.arrays), "all numbers of the sample before")
+        if self.arrays["v"] is None or self.arrays["a"] is None:
+            self._drop(stamps.repeats(self.arrays), "all numbers of the sample before")
 
     def _drop(self, repeated: NDArray[np.bool_], what: str) -> None:
         if not repeated.any():

@@ -18,6 +18,8 @@ _ROUNDS = 5             # of shifts and noise in turn
 _EXPLAINED = 0.5        # of a joint's deviation must remain at most, with shifts from other joints
 _NORMAL = 1.4826        # standard deviation of normal noise over its median size
 _CLOSEST = 0.01         # periods between two samples at least
+_BESIDE = 3             # rows before and after in which a robot that moves has moved
+_MANY = 0.5             # times the rows that moved
 _FEWEST = 200           # samples
 
 
@@ -29,17 +31,19 @@ def readable(time: float) -> str:
 def repeats(arrays: Mapping[str, Any]) -> NDArray[np.bool_]:
     """Whether each row has the positions, velocities and efforts of the row before, (B,).
 
-    While the robot moves and efforts have noise, these are messages that were sent twice.
+    In a motion, these are messages that were sent twice. If most are, states are published more
+    often than they are measured, and none is marked.
     """
     same = np.ones(len(arrays["q"]), bool)
     same[:1] = False
     for name in ("q", "v", "tau"):
         if (array := arrays[name]) is not None:
             same[1:] &= (array[1:] == array[:-1]).all(axis=1)
-    moves = np.abs(np.diff(arrays["q"], axis=0)).max(axis=1, initial=0.0) > 0.0
-    beside = np.convolve(np.concatenate([[False], moves]), np.ones(7), "same") > 0.0
-    result: NDArray[np.bool_] = same & beside
-    return result
+    moves = np.zeros(len(same) + 2 * _BESIDE, bool)
+    moves[_BESIDE + 1:-_BESIDE] = (arrays["q"][1:] != arrays["q"][:-1]).any(axis=1)
+    near = np.lib.stride_tricks.sliding_window_view(moves, _BESIDE).any(axis=1)
+    same &= near[:len(same)] & near[_BESIDE + 1:]       # before, and after
+    return same if same.sum() < _MANY * max(moves.sum(), 1) else np.zeros_like(same)
 
 
 def common_shifts(time: Array, q: Array, segments: Sequence[Segment], rate: float) -> Array | None:
