@@ -27,7 +27,8 @@ finally:
 _ON_FIRST_USE = {
     **dict.fromkeys(("BaseEstimate", "BaseParameters", "Excitation", "Identification",
                      "JointResult", "PayloadEstimate", "Samples", "base_parameters", "excite",
-                     "identify", "identify_payload"), ".identification"),
+                     "identify", "identify_payload", "lock_joints", "read_tables"),
+                    ".identification"),
     **dict.fromkeys(("load_drives", "save_drives"), ".drives")}
 
 if TYPE_CHECKING:

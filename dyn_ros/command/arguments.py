@@ -199,6 +199,17 @@ def positive(text: str) -> float:
     return value
 
 
+def lock(text: str) -> tuple[str, float | None]:
+    """Convert JOINT or JOINT=X, for argparse."""
+    name, equals, number = text.rpartition("=")
+    if not equals:
+        return text, None
+    try:
+        return name, float(number)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: {number!r} is not a number") from None
+
+
 # --- other arguments
 
 def add_formats(command: argparse.ArgumentParser) -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,11 @@ def add_identify(commands: Commands) -> None:
     arguments.add_root_joint(command)
     command.add_argument("--cutoff", type=positive, metavar="HZ",
                          help="of the filter of the positions (default: from their spectra)")
+    command.add_argument("--lock", type=arguments.lock, action="append", default=[],
+                         metavar="JOINT[=X]",
+                         help="lock a joint at a position [rad, m] (default: its mean); "
+                              "repeatable. Joints that were not recorded or do not move are "
+                              "locked anyway")
     command.add_argument("--no-friction", action="store_true",
                          help="do not estimate friction and offsets")
     command.add_argument("--no-armature", action="store_true",
@@ -71,7 +76,7 @@ def _identify(options: argparse.Namespace) -> None:
 
 def _identified(options: argparse.Namespace, model: Model,
                 show: Callable[[float, str], None]) -> Identification:
-    from ..identification import Samples, identify
+    from ..identification import identify, read_tables
     settings: dict[str, Any] = dict(
         armature=not options.no_armature, friction=not options.no_friction,
         stribeck=options.stribeck, contact_dimension=options.contact_dimension,
@@ -79,18 +84,25 @@ def _identified(options: argparse.Namespace, model: Model,
     wanted = options.workers is not None or options.scheduler is not None
     paths = [Path(name) for name in options.recordings]
     if not wanted and all(path.suffix.lower() in TABLES for path in paths):
-        samples = []
-        for path in paths:
-            with reported(path, always=True):
-                samples.append(Samples.from_table(model, path, cutoff=options.cutoff))
-        return identify(model, Samples.concatenate(samples), **settings)
+        arm, samples = read_tables(model, paths, lock=dict(options.lock), cutoff=options.cutoff)
+        return identify(arm, samples, **settings)
     from ..logs import identify as identify_recordings
     arguments.report_lost_clusters(options)
     return identify_recordings(
-        model, options.recordings, cutoff=options.cutoff, topics=options.topic or None,
-        odometry=options.odometry, since=options.since, until=options.until,
-        staleness=options.staleness, workers=options.workers, scheduler=options.scheduler,
-        **settings)
+        _reduced(model, options.lock), options.recordings, cutoff=options.cutoff,
+        topics=options.topic or None, odometry=options.odometry, since=options.since,
+        until=options.until, staleness=options.staleness, workers=options.workers,
+        scheduler=options.scheduler, **settings)
+
+
+def _reduced(model: Model, lock: Sequence[tuple[str, float | None]]) -> Model:
+    positions = {}
+    for name, position in lock:
+        if position is None:
+            raise UsageError(f"--lock {name}: recordings other than tables require a position, "
+                             f"such as --lock {name}=0")
+        positions[name] = position
+    return model.reduced(positions) if positions else model
 
 
 def _write(options: argparse.Namespace, result: Identification) -> None:

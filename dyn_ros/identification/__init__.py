@@ -6,6 +6,8 @@ from .base_parameters import base_parameters as base_parameters
 from .excitation import Excitation as Excitation
 from .excitation import excite as excite
 from .identify import identify as identify
+from .locking import lock_joints as lock_joints
+from .locking import read_tables as read_tables
 from .payload import PayloadEstimate as PayloadEstimate
 from .payload import identify_payload as identify_payload
 from .result import BaseEstimate as BaseEstimate
@@ -15,4 +17,4 @@ from .samples import Samples as Samples
 
 __all__ = ["BaseEstimate", "BaseParameters", "Excitation", "Identification", "JointResult",
            "PayloadEstimate", "Samples", "base_parameters", "excite", "identify",
-           "identify_payload"]
+           "identify_payload", "lock_joints", "read_tables"]

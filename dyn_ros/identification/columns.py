@@ -84,7 +84,8 @@ class Columns:
             similar = f" (similar: {tables.listed(tuple(close))})" if close else ""
             listed.append(f"'{signal}.{owner}'{similar}")
         return (f"the table lacks {len(missing)} columns of the robot: {', '.join(listed)}; its "
-                f"columns are {tables.listed(self.names)}")
+                f"columns are {tables.listed(self.names)}; a joint that was not recorded can be "
+                "locked (--lock, model.reduced)")
 
 
 def write(path: str | PathLike[str], columns: Mapping[str, Array]) -> None:

@@ -21,7 +21,7 @@ GAP = 3.5                       # sampling periods without a sample that end a s
 _SHORT = 0.125                  # periods of the cutoff: gaps over which the motion is interpolated
 _STATIONARY = 10.0              # weight of a stretch of samples at rest: that of so many in motion
 _SHORTEST = 10                  # samples that must remain of a segment
-_STUCK = 1e-3                   # rad, m: a joint that moves less is reported
+STUCK = 1e-3                   # rad, m: a joint that moves less is reported
 _AT_REST = 5.0                  # times the noise of a velocity
 _NEARLY = 1e-3                  # of the largest velocity of a joint: at rest, without noise
 _AT_LIMIT = 0.999               # of the effort limit
@@ -311,9 +311,9 @@ class _Preparation:
     def _report_frozen(self) -> None:
         for joint in joint_slices(self.model):
             q = self.arrays["q"][:, joint.q]
-            if max(np.ptp(column) for column in q.T) < _STUCK:
+            if max(np.ptp(column) for column in q.T) < STUCK:
                 self.warnings.append(
-                    f"joint {joint.name!r} moves by less than {_STUCK:g} rad or m in the whole "
+                    f"joint {joint.name!r} moves by less than {STUCK:g} rad or m in the whole "
                     "recording: its friction and what only its motion reveals stay unknown")
 
     def repeats(self) -> NDArray[np.bool_]:
@@ -346,7 +346,7 @@ class _Preparation:
     def report_constant(self, q: Array, tau: Array) -> None:
         for joint in joint_slices(self.model):
             k = joint.v.start
-            if joint.v.stop - k > 1 or np.ptp(q[:, joint.q]) < _STUCK:
+            if joint.v.stop - k > 1 or np.ptp(q[:, joint.q]) < STUCK:
                 continue
             if not np.ptp(tau[:, k]) > 0.0:
                 self.warnings.append(
@@ -390,7 +390,7 @@ def _weights(q: Array, v: Array, noise: Array, segment: NDArray[np.int32]) -> Ar
     for column, sigma in zip(v.T, noise):
         rest &= np.abs(column) <= max(_AT_REST * sigma, _NEARLY * np.abs(column).max())
     for column in q.T:
-        new[1:] |= np.abs(np.diff(column)) > _STUCK
+        new[1:] |= np.abs(np.diff(column)) > STUCK
     new &= rest                         # another pose; of motions there may be millions
     new[1:] |= (rest[1:] != rest[:-1]) | (segment[1:] != segment[:-1])
     weight = np.ones(len(v))

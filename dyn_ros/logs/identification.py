@@ -20,7 +20,7 @@ import numpy as np
 
 from ..engine.kernel.types import ArrayLike
 from ..engine.model import Model
-from ..identification import Identification, Samples, parts
+from ..identification import Identification, Samples, lock_joints, parts
 from ..identification import identify as identify_samples
 from ..identification.columns import Columns
 from ..identification.identify import Solution, solution
@@ -58,7 +58,8 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
              progress: Progress | None = None) -> Identification:
     """Estimate the parameters of a robot from recordings of any kind and length.
 
-    Recordings of up to a million states are read into memory, as ``dyn_ros.identify`` requires.
+    Recordings of up to a million states are read into memory, as ``dyn_ros.identify`` requires;
+    joints that do not move are locked, see ``dyn_ros.lock_joints``.
     Longer ones, and all with ``workers`` or ``scheduler``, are processed in parts: a first estimate
     from some of them decides about noise and outliers, then the normal equations of all parts are
     added up. Where both are possible, the estimates differ by less than a tenth of their standard
@@ -109,7 +110,8 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
                       overlap=(_OVERLAP, _OVERLAP), size=_SIZE)
     if workers is None and scheduler is None and _states(paths, model) <= _MOST:
         samples = [_samples(path, model, request, cutoff) for path in paths]
-        return identify_samples(model, samples, progress=progress, **options)
+        arm, joined = lock_joints(model, Samples.concatenate(samples))
+        return identify_samples(arm, joined, progress=progress, **options)
     _require_no_contacts(paths)
     with closing(open_workers(workers, scheduler)) as processes:
         calls = _all_parts(processes, paths, request)

@@ -49,7 +49,16 @@ def test_several_recordings_without_friction(table, capsys):
     assert " of 36 combinations of parameters are determined" in capsys.readouterr().out
 
 
+def test_locked_joints(table, tmp_path, capsys):
+    output = tmp_path / "new.urdf"
+    assert run("identify", UR10, table, "--lock", "wrist_3_joint=0.1", "-o", output) == 0
+    assert "locked: wrist_3_joint = 0.1 (as given)" in capsys.readouterr().out
+    assert dyn_ros.Model.from_urdf_file(output).nv == 6
+
+
 @pytest.mark.parametrize("arguments, words", [
+    (["recording.csv", "--lock", "wrist_4_joint"], "no joint 'wrist_4_joint'"),
+    (["recording.csv", "--lock", "elbow_joint", "--workers", "1"], "such as --lock elbow_joint=0"),
     (["missing.csv"], "missing.csv: No such file or directory"),
     (["recording.csv", "-o", "nowhere/new.urdf"], "there is no folder 'nowhere'; create it first"),
     (["recording.csv", "--contact-dimension", "6", "--root-joint", "floating"],
@@ -63,7 +72,7 @@ def test_errors_name_the_value(table, monkeypatch, capsys, arguments, words):
 
 
 @pytest.mark.parametrize("arguments", [["--report", "report.pdf"], ["--threads", "0"],
-                                       ["--stribeck", "-1"]])
+                                       ["--stribeck", "-1"], ["--lock", "elbow_joint=x"]])
 def test_invalid_options(table, arguments, capsys):
     with pytest.raises(SystemExit):
         run("identify", UR10, table, *arguments)

@@ -37,7 +37,8 @@ def write_urdf(xml: Text, model: Model, *, payloads: bool = False) -> Text:
     difference. If it could not be physical then, but the whole body can, each link receives the
     share of the body that corresponds to its mass. If mimic joints follow a joint, this joint
     receives the difference in damping and friction, in the same way. A model from ``reduced``
-    or ``chain`` changes the links and joints that it has.
+    or ``chain`` changes the links and joints that it has; links beyond a locked joint keep their
+    inertias, unless the others could not be physical then.
 
     A URDF has no armature, and no damping and friction of planar and floating joints; these are
     not written.
@@ -100,6 +101,7 @@ def _written(xml, model, payloads):
 
 def _write_links(editor, robot, model, payloads):
     links = {link.name: link for link in robot.links}
+    moved = {joint.child for joint in robot.joints if joint.type != "fixed"}
     bodies: dict[int, list[int]] = {}
     for i, frame in enumerate(model.tree.frames):
         if frame.kind == "body":
@@ -110,12 +112,15 @@ def _write_links(editor, robot, model, payloads):
     for joint, frames in bodies.items():
         names = [model.tree.frames[i].name for i in frames]
         old = [link_inertia(links[name], []).dynamic_parameters() for name in names]
-        for name, new in _changed(model, joint, frames, old, payloads):
+        for name, new in _changed(model, joint, frames, old, payloads, moved):
             _write_inertial(editor, links[name], new)
 
 
-def _changed(model, joint, frames, old, payloads):
-    """Names and parameters, in their frames, of the links of a body that change."""
+def _changed(model, joint, frames, old, payloads, moved):
+    """Names and parameters, in their frames, of the links of a body that change.
+
+    ``moved`` are the links that joints move, locked ones included.
+    """
     tree = model.tree
     places = [SE3.from_homogeneous(tree.frames[i].placement) for i in frames]
     new = [tree.frames[i].inertia.dynamic_parameters() for i in frames]
@@ -128,7 +133,8 @@ def _changed(model, joint, frames, old, payloads):
     changed = [k for k in range(len(frames))
                if (np.abs(new[k] - old[k]) > _ROUNDING * scales).any()]
     if any(not is_physical(new[k], boundary=True) for k in changed):
-        new, changed = _spread(tree, joint, frames, places, old, new, changed)
+        bolted = _bolted(tree, frames, moved)
+        new, changed = _spread(tree, joint, frames, places, old, new, changed, bolted)
     return [(tree.frames[frames[k]].name, new[k]) for k in changed]
 
 
@@ -138,13 +144,32 @@ def _group_sizes(parameters):
     return np.array([m, *[h] * 3, *[moment] * 6])
 
 
-def _spread(tree, joint, frames, places, old, new, changed):
-    """Distribute the body in proportion to the masses of its links, if it can be physical then."""
-    total = sum(_moved(X, link) for X, link in zip(places, new))
+def _bolted(tree, frames, moved):
+    """Whether each link of a body is fixed to its first link without a locked joint between."""
+    bolted = [True]
+    for i in frames[1:]:
+        above = tree.frames[tree.frames[i].parent_frame].parent_frame
+        bolted.append(tree.frames[i].name not in moved and above in frames
+                      and bolted[frames.index(above)])
+    return np.array(bolted)
+
+
+def _spread(tree, joint, frames, places, old, new, changed, bolted):
+    """Distribute the body in proportion to the masses of its links, if it can be physical then.
+
+    Links beyond locked joints take part only if the others could not be physical.
+    """
+    in_body = np.array([_moved(X, link) for X, link in zip(places, new)])
+    masses, total = np.array([link[0] for link in old]), in_body.sum(0)
+    kept = total - np.array([_moved(X, link) for X, link in zip(places, old)])[~bolted].sum(0)
+    if not bolted.all() and masses[bolted].any() and is_physical(kept, boundary=True):
+        total, masses = kept, np.where(bolted, masses, 0.0)
+    else:
+        bolted = np.ones(len(frames), bool)
     if is_physical(total, boundary=True) or not all(map(_expressible, (new[k] for k in changed))):
-        masses = np.array([link[0] for link in old])
         shares = masses / masses.sum() if masses.sum() > 0.0 else np.eye(len(masses))[0]
-        new = [_moved(X.inverse(), share * total) for X, share in zip(places, shares)]
+        new = [_moved(X.inverse(), share * total) if own else link
+               for X, share, own, link in zip(places, shares, bolted, old)]
         changed = [k for k in range(len(frames)) if (new[k] != old[k]).any()]
     for k in changed:
         if not _expressible(new[k]):

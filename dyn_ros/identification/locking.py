@@ -1,0 +1,191 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Joints that are locked for an identification: those that were not recorded, or do not move."""
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from ..engine.kernel.types import Array
+from ..engine.model.inputs import require_model
+from ..engine.model.model import Model
+from .columns import Columns, Table
+from .preparation import STUCK
+from .samples import Samples
+
+
+def lock_joints(model: Model, samples: Samples,
+                joints: Mapping[str, float | None] | None = None) -> tuple[Model, Samples]:
+    """Lock joints of a robot and of its recording.
+
+    A joint that does not move, such as a finger, adds parameters that the recording does not
+    determine. Locked, its body is a part of the one that carries it. The parameters that are
+    identified for the smaller robot can be written to the description of the whole one, by
+    ``Identification.write_urdf``: locked links keep their inertias.
+
+    Parameters
+    ----------
+    model : Model
+    samples : Samples
+        Of this robot.
+    joints : dict of str to float or None, optional
+        By name, positions of joints with one coordinate [rad, m]; None: the mean of the recording.
+        By default, joints that move by less than 0.001 rad or m, at their mean. A root joint is
+        not among them.
+
+    Returns
+    -------
+    Model
+        See ``Model.reduced``.
+    Samples
+        Of this model. A warning names the joints that were locked, if any.
+
+    Raises
+    ------
+    ValueError
+        An unknown joint or one with several coordinates, external forces, or no joint remains.
+
+    Examples
+    --------
+    >>> arm, motion = dyn_ros.lock_joints(model, recording, {"wrist_roll": None})
+    >>> arm.nv, motion.q.shape[1]
+    (6, 6)
+    """
+    reason = "as given"
+    if joints is None:
+        joints, reason = _still(require_model(model), samples), "does not move"
+    if not joints:
+        return model, samples
+    if samples.f_ext is not None:
+        raise ValueError("samples: joints of a recording with external forces cannot be locked; "
+                         "create it with the model from Model.reduced")
+    positions = {}
+    for name, position in joints.items():
+        _require_single(model, name)
+        mean = samples.q[:, model.idx_q[model.joint_names.index(name)]].mean()
+        positions[name] = float(mean if position is None else position)
+    reduced = _reduced(model, positions)
+    own = [model.joint_names.index(name) for name in reduced.joint_names]
+    q, v = (np.concatenate([np.arange(start[i], start[i] + count[i]) for i in own])
+            for start, count in ((model.idx_q, model.nqs), (model.idx_v, model.nvs)))
+    noise = samples.motion_noise
+    return reduced, dataclasses.replace(
+        samples, q=samples.q[:, q], v=samples.v[:, v], a=samples.a[:, v], tau=samples.tau[:, v],
+        motion_noise=None if noise is None else noise[:, v],
+        warnings=(*samples.warnings, _line(positions, reason)))
+
+
+def read_tables(model: Model, tables: Sequence[Table], *,
+                lock: Mapping[str, float | None] | None = None, **options: Any
+                ) -> tuple[Model, Samples]:
+    """Prepare recordings of one robot from tables, with joints locked that did not move.
+
+    These are the joints with neither positions nor efforts in the tables, at 0 or the nearest
+    limit, and those whose positions remain the same; see ``lock_joints``.
+
+    Parameters
+    ----------
+    model : Model
+    tables : sequence of str, PathLike, or Mapping of str to (B,) array_like
+    lock : dict of str to float or None, optional
+        More joints to lock, as for ``lock_joints``.
+    options
+        Of ``Samples.from_table``.
+
+    Returns
+    -------
+    Model, Samples
+        As of ``lock_joints``.
+
+    Raises
+    ------
+    ValueError
+        As ``Samples.from_table``, after the name of the file, and ``lock_joints``.
+    OSError
+        A file cannot be read.
+
+    Examples
+    --------
+    >>> table = {"time": recording.time}
+    >>> for k, name in enumerate(model.joint_names[:4]):
+    ...     table |= {f"position.{name}": recording.q[:, k], f"effort.{name}": recording.tau[:, k]}
+    >>> arm, samples = dyn_ros.read_tables(model, [table])
+    >>> arm.nv, samples.warnings[0]
+    (4, 'locked: forearm_roll = 0, wrist_pitch = 0, wrist_roll = 0 (no columns)')
+    """
+    require_model(model)
+    given = dict(lock or {})
+    for name in given:
+        _require_single(model, name)
+    absent = {name: given.pop(name, None) for name in _absent(model, tables)}
+    unrecorded = {name: _nearest_to_zero(model, name) if position is None else position
+                  for name, position in absent.items()}
+    arm = _reduced(model, unrecorded) if unrecorded else model
+    samples = Samples.concatenate([_samples(arm, table, options) for table in tables])
+    if unrecorded:
+        samples = dataclasses.replace(samples, warnings=(
+            _line(unrecorded, "no columns"), *samples.warnings))
+    arm, samples = lock_joints(arm, samples, given)
+    return lock_joints(arm, samples)
+
+
+def _samples(model: Model, table: Table, options: Mapping[str, Any]) -> Samples:
+    try:
+        return Samples.from_table(model, table, **options)
+    except ValueError as error:
+        raise ValueError(f"{table}: {error}" if isinstance(table, (str, PathLike)) else error
+                         ) from error
+
+
+def _single(model: Model) -> list[str]:
+    """The joints with one coordinate of their own."""
+    return [name for name, nq, nv in zip(model.joint_names, model.nqs, model.nvs)
+            if nq == nv == 1]
+
+
+def _require_single(model: Model, name: str) -> None:
+    if name not in (single := _single(model)):
+        raise ValueError(f"lock: no joint {name!r:.80} that moves by itself, with one coordinate; "
+                         f"available: {', '.join(single)}")
+
+
+def _still(model: Model, samples: Samples) -> dict[str, float | None]:
+    """The joints that do not move, unless no joint does."""
+    if samples.f_ext is not None:
+        return {}
+    still: dict[str, float | None] = {
+        name: None for name in _single(model)
+        if np.ptp(samples.q[:, model.idx_q[model.joint_names.index(name)]]) < STUCK}
+    return still if len(still) < sum(count > 0 for count in model.nvs) else {}
+
+
+def _absent(model: Model, tables: Sequence[Table]) -> list[str]:
+    """The joints without columns in any table, unless one of these has a similar name."""
+    owners = {owner for table in tables for signal in ("position", "effort")
+              for owner in Columns(table).owners(signal)}
+    ends = owners | {owner.rpartition("/")[2] for owner in owners}
+    known = {*model.position_names, *model.velocity_names, *model.joint_names}
+    return [name for name in _single(model) if name not in ends
+            and not difflib.get_close_matches(name, sorted(ends - known), 1, 0.8)]
+
+
+def _reduced(model: Model, positions: Mapping[str, float]) -> Model:
+    reduced = model.reduced(positions)
+    if not reduced.nv:
+        raise ValueError("lock: no joint remains that moves; expected positions and efforts of at "
+                         f"least one of the joints {', '.join(model.joint_names)}")
+    return reduced
+
+
+def _nearest_to_zero(model: Model, name: str) -> float:
+    k = model.idx_q[model.joint_names.index(name)]
+    return float(np.clip(0.0, model.lower[k], model.upper[k]))
+
+
+def _line(positions: Mapping[str, Array | float], reason: str) -> str:
+    return f"locked: {', '.join(f'{name} = {x:.4g}' for name, x in positions.items())} ({reason})"

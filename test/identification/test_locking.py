@@ -1,0 +1,94 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Joints that are locked since they were not recorded or do not move, such as fingers."""
+import numpy as np
+import pytest
+from identification.recordings import perturbed, record, waves
+from identification.robots import description, load
+
+import dyn_ros
+
+FINGER = "panda_finger_joint1"
+FINGERS = ("panda_leftfinger", "panda_rightfinger")
+
+
+@pytest.fixture(scope="module")
+def recording():
+    """An arm with other parameters, whose fingers are half open."""
+    true = perturbed(load("panda").reduced({FINGER: 0.02}), seed=2)
+    center = (true.lower + true.upper) / 2.0
+    return record(true, waves(center, 1.2, [0.1, 0.2, 0.4, 0.7]))
+
+
+def links(model):
+    return {frame.name: frame.inertia for frame in model.tree.frames if frame.kind == "body"}
+
+
+@pytest.mark.parametrize("columns", ["absent", "still"])
+def test_the_arm_is_identified_and_its_fingers_remain(recording, columns, tmp_path):
+    whole, table = load("panda"), recording.table()
+    if columns == "still":
+        noise = 1e-5 * np.random.default_rng(0).standard_normal(len(recording.time))
+        table |= {f"position.{FINGER}": 0.02 + noise, f"effort.{FINGER}": 1.0 + noise}
+    arm, samples = dyn_ros.read_tables(
+        whole, [table], lock={FINGER: 0.02} if columns == "absent" else None)
+    assert arm.joint_names == recording.true.joint_names
+    reason = "no columns" if columns == "absent" else "does not move"
+    assert f"locked: {FINGER} = 0.02 ({reason})" in samples.warnings
+    result = dyn_ros.identify(arm, samples)
+    assert all(line.startswith("damping(panda_joint") for line in result.undetermined)
+    for joint in result.joints:
+        assert joint.after < 1.05 * joint.noise
+    old, new = tmp_path / "old.urdf", tmp_path / "new.urdf"
+    old.write_text(description("panda"))
+    result.write_urdf(old, new)
+    written = dyn_ros.Model.from_urdf_file(new)
+    same = written.reduced({FINGER: 0.02}).inertial_parameters
+    assert np.allclose(same, result.identified.inertial_parameters, rtol=0.0, atol=1e-9)
+    for name in FINGERS:
+        assert links(written)[name] == links(whole)[name]
+
+
+def test_links_beyond_a_locked_joint_keep_their_inertias_if_the_others_can_carry_the_change():
+    whole = load("panda")
+    arm = whole.reduced({FINGER: 0.02})
+    arm.inertial_parameters = 0.4 * arm.inertial_parameters     # less than the hand in link 7
+    written = dyn_ros.Model.from_urdf(dyn_ros.write_urdf(description("panda"), arm))
+    assert np.allclose(written.reduced({FINGER: 0.02}).inertial_parameters,
+                       arm.inertial_parameters, rtol=0.0, atol=1e-9)
+    for name in FINGERS:
+        assert links(written)[name] == links(whole)[name]
+    assert links(written)["panda_hand"] != links(whole)["panda_hand"]
+
+
+def test_a_joint_that_is_given_is_locked_where_it_was(recording):
+    still = np.isin(np.arange(7), [6])
+    whole, table = recording.true, recording.table()
+    samples = dyn_ros.Samples.from_table(whole, table)
+    arm, locked = dyn_ros.lock_joints(whole, samples, {"panda_joint7": None})
+    assert arm.nv == 6 and np.array_equal(locked.v, samples.v[:, ~still])
+    mean = samples.q[:, 6].mean()
+    assert f"locked: panda_joint7 = {mean:.4g} (as given)" in locked.warnings
+    same = whole.reduced({"panda_joint7": mean}).inertial_parameters
+    assert np.array_equal(arm.inertial_parameters, same)
+
+
+def test_nothing_is_locked_if_all_joints_move(recording):
+    samples = dyn_ros.Samples.from_table(recording.true, recording.table())
+    assert dyn_ros.lock_joints(recording.true, samples) == (recording.true, samples)
+
+
+def test_what_cannot_be_locked_is_named(recording):
+    whole, table = load("panda"), recording.table()
+    with pytest.raises(ValueError, match="no joint 'gripper'.*available: panda_joint1"):
+        dyn_ros.read_tables(whole, [table], lock={"gripper": 0.0})
+    with pytest.raises(ValueError, match="no joint 'panda_finger_joint2' that moves by itself"):
+        dyn_ros.read_tables(whole, [table], lock={"panda_finger_joint2": 0.0})
+    with pytest.raises(ValueError, match="no joint remains"):
+        dyn_ros.read_tables(whole, [table], lock=dict.fromkeys(recording.true.joint_names))
+    with pytest.raises(ValueError, match="no joint remains"):
+        dyn_ros.read_tables(whole, [{"time": recording.time}])
+    table["position.panda_joint_7"] = table.pop("position.panda_joint7")
+    table["effort.panda_joint_7"] = table.pop("effort.panda_joint7")
+    with pytest.raises(ValueError, match="similar: 'position.panda_joint_7'.*can be locked"):
+        dyn_ros.read_tables(whole, [table])
