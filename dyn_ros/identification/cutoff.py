@@ -1,91 +1,152 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The cutoff of the filter of the motion, by how well torques are predicted that were held out."""
+"""The cutoff of the filter of the motion, by how well torques are predicted that were held out.
+
+Spectra of positions do not show what is motion of the robot and what comes from stamps, gears and
+controllers. Torques do.
+"""
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import itertools
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import solve
 
-from ..engine.algorithms import joint_torque_regressor
+from ..engine.algorithms import normal_equations
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
-from .filtering import is_actuated
+from .filtering import JointSlices, Segment, is_actuated, joint_slices, settling_samples
 
-LONGEST = 12000         # samples that candidates are compared on
-_STEP = 2.0             # from one candidate to the next
-_LOWEST = 6             # candidates, at most
-_BETTER = 0.995         # of the error of the higher cutoff: less is noise
-_STRETCHES = 8          # of consecutive samples, of which every second one is held out
-_ROWS = 2400            # samples of the regression
-_SINGULAR = 1e-6        # relative to the largest eigenvalue
-_FEWEST = 200           # samples
-_WEIGHTINGS = 2         # of the joints by their errors
+_SHARE = 0.25           # of the first cutoff: the lowest one that is tried
+_STEP = 0.5 ** 0.5      # from one candidate to the next
+_WORSE = 2              # candidates after which lower ones are not tried
+_STRETCHES = 8          # of consecutive samples, each of which is held out once
+_LONGEST = 4000         # samples of a stretch, at most
+_ROWS = 2400            # samples of the regression, at most
+_FEWEST = 20            # samples of a stretch in the regression
+_BETTER = 0.98          # of the error, in the mean of the joints: more is noise
+_CERTAIN = 2.5          # standard errors of an improvement
+_RIDGE = 1e-7           # relative to each parameter's own sum of squares
+_AT_REST = 0.01         # of a joint's largest speed; the sign of slower velocities is noise
 
-Prepare = Callable[[float], Mapping[str, Any]]
-"""Samples that were prepared with a cutoff."""
+Rates = Callable[[JointSlices, Segment, slice, float], tuple[Array, Array, Array]]
+"""Filtered q, v and a of a joint in some rows of a segment, for a cutoff."""
 
 
-def best_cutoff(model: Model, first: float, prepare: Prepare) -> float:
-    """The first cutoff [Hz], or a lower one that predicts torques better.
+class Stretch(NamedTuple):
+    """Consecutive samples: positions, velocities, accelerations and torques."""
 
-    Spectra of positions cannot show what is motion of the robot and what comes from stamps, gears
-    and controllers. Torques can.
+    q: Array
+    v: Array
+    a: Array
+    tau: Array
+
+
+def best_cutoff(model: Model, tau: Array, segments: Sequence[Segment], rate: float,
+                limits: tuple[float, float], rates: Rates) -> float:
+    """The first of two cutoffs [Hz], or a lower one, not below the second, if torques prefer it.
+
+    All candidates are compared on the same samples of the recording; ``tau`` are its torques, which
+    are the only forces.
     """
-    before, cutoff = _prepared(prepare, first), first
-    for _ in range(_LOWEST):
-        after = _prepared(prepare, cutoff / _STEP)
-        if before is None or after is None:
-            break
-        common = np.isin(before["time"], after["time"])
-        errors = [_errors(model, {name: one[name][rows] for name in ("q", "v", "a", "tau")})
-                  for one, rows in ((before, common), (after, slice(None)))]
-        if errors[0] is None or errors[1] is None or not (
-                np.exp(np.mean(np.log(errors[1] / errors[0]))) < _BETTER):
-            break
-        before, cutoff = after, cutoff / _STEP
-    return cutoff
+    first, lowest = limits[0], max(limits[1], _SHARE * limits[0])
+    margin = settling_samples(rate, lowest)
+    pieces = _pieces([(one.start + margin, one.stop - margin) for one in segments])
+    step = 1 + sum(map(len, pieces)) // _ROWS
+    if (not is_actuated(model).all() or len(pieces) < _STRETCHES // 2
+            or min(map(len, pieces)) < _FEWEST * step):
+        return first
+
+    def stretches(cutoff: float) -> list[Stretch]:
+        return [_stretch(model, tau, piece, margin, step, cutoff, rates) for piece in pieces]
+    motion = stretches(first)
+    speeds = np.abs(np.concatenate([one.v for one in motion])).max(axis=0)
+    moves = [np.abs(one.v) > _AT_REST * speeds for one in motion]
+    reference = _errors(model, motion, moves)
+    if not reference.size:
+        return first
+    best, least, worse, cutoff = first, np.log(_BETTER), 0, first * _STEP
+    while cutoff >= lowest and worse < _WORSE:
+        gain = np.log(_errors(model, stretches(cutoff), moves) / reference).mean(axis=1)
+        if gain.mean() < min(least, -_CERTAIN * gain.std() / np.sqrt(len(gain))):
+            best, least, worse = cutoff, gain.mean(), 0
+        else:
+            worse += 1
+        cutoff *= _STEP
+    return best
 
 
-def _prepared(prepare: Prepare, cutoff: float) -> Mapping[str, Any] | None:
-    try:
-        return prepare(cutoff)
-    except ValueError:              # too short for this cutoff
-        return None
+def _pieces(inner: Sequence[tuple[int, int]]) -> list[Segment]:
+    """Stretches of about equal length, evenly from all of a recording."""
+    length = max(sum(max(stop - start, 0) for start, stop in inner) / _STRETCHES, 1.0)
+    pieces = []
+    for start, stop in inner:
+        ends = np.linspace(start, stop, round(max(stop - start, 0) / length) + 1).astype(int)
+        pieces += [Segment(int(one), int(min(one + _LONGEST, other)))
+                   for one, other in itertools.pairwise(ends)]
+    chosen = np.linspace(0, len(pieces) - 1, min(len(pieces), 2 * _STRETCHES)).round()
+    return [pieces[int(n)] for n in chosen]
 
 
-def _errors(model: Model, samples: Mapping[str, Array]) -> Array | None:
-    """RMS error of each joint's torque in stretches that were held out; least squares."""
-    q, v, a, tau = (samples[name][::1 + len(samples["q"]) // _ROWS]
-                    for name in ("q", "v", "a", "tau"))
-    counted = np.flatnonzero(is_actuated(model) & (np.ptp(tau, axis=0) > 0.0)
-                             & (np.ptp(v, axis=0) > 0.0))
-    if not len(counted) or len(q) < _FEWEST:
-        return None
-    W = joint_torque_regressor(model, Data(model), q, v, a)
-    rows = np.zeros((len(counted), len(q), W.shape[2] + 4 * len(counted)))
-    for n, k in enumerate(counted):
-        rows[n, :, :W.shape[2]] = W[:, k]
-        rows[n, :, W.shape[2] + 4 * n:][:, :4] = np.column_stack(
-            [a[:, k], v[:, k], np.sign(v[:, k]), np.ones(len(q))])
-    torque = tau[:, counted].T
-    held = np.arange(len(q)) * _STRETCHES // len(q) % 2 == 1
-    size = np.std(torque, axis=1)
-    for _ in range(_WEIGHTINGS):
-        x = _least_squares(rows[:, ~held] / size[:, None, None], torque[:, ~held] / size[:, None])
-        error = torque - rows @ x
-        size = np.maximum(np.sqrt(np.mean(error[:, ~held] ** 2, axis=1)), 1e-9 * size)
-    return np.maximum(np.sqrt(np.mean(error[:, held] ** 2, axis=1)), 1e-12)
+def _stretch(model: Model, tau: Array, piece: Segment, margin: int, step: int, cutoff: float,
+             rates: Rates) -> Stretch:
+    """Samples of a piece; the filter settles in a margin before and after it."""
+    segment = Segment(piece.start - margin, piece.stop + margin)
+    rows = slice(margin, margin + len(piece), step)
+    torques = tau[piece.start:piece.stop:step]
+    q, v, a = np.empty((len(torques), model.nq)), np.empty_like(torques), np.empty_like(torques)
+    for joint in joint_slices(model):
+        q[:, joint.q], v[:, joint.v], a[:, joint.v] = rates(joint, segment, rows, cutoff)
+    return Stretch(q, v, a, torques)
 
 
-def _least_squares(rows: Array, values: Array) -> Array:
-    """The solution of the rows (..., p), without combinations that they do not determine."""
-    A = rows.reshape(-1, rows.shape[-1])
-    H = A.T @ A
-    scale = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-300))
-    squares, vectors = np.linalg.eigh(H * scale * scale[:, None])
-    kept = squares > _SINGULAR * squares[-1]
-    F = scale[:, None] * vectors[:, kept]
-    return F @ ((F.T @ (A.T @ values.ravel())) / squares[kept])
+def _errors(model: Model, motion: Sequence[Stretch], moves: Sequence[np.ndarray]) -> Array:
+    """RMS torque errors in each stretch with parameters from the others, (stretches, joints)."""
+    sums = [_equations(model, one, weights) for one, weights in zip(motion, moves)]
+    H, g, squares = (np.array(values) for values in zip(*sums))
+    counts = np.array([weights.sum(axis=0) for weights in moves], float)
+    joints = np.flatnonzero((counts > 0).all(axis=0) & (squares > 0.0).all(axis=0))
+    if not joints.size:
+        return np.zeros((len(motion), 0))
+    all_H, all_g, all_squares = H.sum(axis=0), g.sum(axis=0), squares.sum(axis=0)
+    total = np.maximum(counts.sum(axis=0), 1.0)
+    x = _solution(model, all_H, all_g, all_squares / total, joints)
+    variance = np.maximum(_cost(all_H, all_g, all_squares, x), 1e-12 * all_squares) / total
+    errors = []
+    for n in range(len(motion)):
+        x = _solution(model, all_H - H[n], all_g - g[n], variance, joints)
+        errors.append(_cost(H[n], g[n], squares[n], x)[joints] / counts[n, joints])
+    return np.sqrt(np.maximum(errors, 1e-12 * variance[joints]))
+
+
+def _equations(model: Model, one: Stretch, weights: np.ndarray) -> tuple[Array, Array, Array]:
+    features = np.stack([one.a, one.v, np.sign(one.v), np.ones_like(one.v), 0.0 * one.v], axis=2)
+    sums = normal_equations(model, Data(model), one.q, one.v, one.a, one.tau, features,
+                            weights.astype(float))
+    return sums.WW, sums.Wy, sums.yy
+
+
+def _solution(model: Model, H: Array, g: Array, variance: Array, joints: np.ndarray) -> Array:
+    """The parameters of each joint's row, (nv, c), by least squares of all joints."""
+    own, bodies = H.shape[1] - 10 * model.njoints, 10 * model.njoints
+    size = bodies + own * model.nv
+    columns = np.hstack([np.tile(np.arange(bodies), (model.nv, 1)),
+                         bodies + np.arange(own * model.nv).reshape(model.nv, own)])
+    A, b = np.zeros((size, size)), np.zeros(size)
+    for k in joints:
+        A[np.ix_(columns[k], columns[k])] += H[k] / variance[k]
+        b[columns[k]] += g[k] / variance[k]
+    scale = np.sqrt(np.diag(A))
+    scale[scale == 0.0] = 1.0
+    A = A / scale / scale[:, None] + _RIDGE * np.eye(size)
+    x: Array = (solve(A, b / scale, assume_a="pos", check_finite=False) / scale)[columns]
+    return x
+
+
+def _cost(H: Array, g: Array, squares: Array, x: Array) -> Array:
+    """Sum of the squared errors of each joint."""
+    cost: Array = np.einsum("kc,kcd,kd->k", x, H, x) - 2.0 * np.sum(g * x, axis=1) + squares
+    return cost

@@ -94,12 +94,12 @@ def choose_cutoff(spectra: Iterable[Spectrum], rate: float, longest: float,
     """Return the cutoff with the smallest predicted error of accelerations [Hz].
 
     The error is the part of the motion that the filter removes, which biases what is identified,
-    plus the noise that it leaves. Each joint counts relative to its own motion. The filter settles
-    within a fifth of the longest segment [s]; ``derivative`` is 2 for spectra of positions, 1 for
-    those of velocities.
+    plus the noise that it leaves. Each joint counts relative to its own motion. ``longest`` is the
+    length of the longest segment [s]; ``derivative`` is 2 for spectra of positions, 1 for those of
+    velocities.
     """
     highest = min(HIGHEST * rate, _FASTEST)
-    lowest = min(max(_LOWEST * rate, 5.0 * _SETTLED / longest), highest)
+    lowest = min(lowest_cutoff(rate, longest), highest)
     candidates = np.geomspace(lowest, highest, 100)
     error = np.zeros(len(candidates))
     for spectrum in spectra:
@@ -113,6 +113,11 @@ def choose_cutoff(spectra: Iterable[Spectrum], rate: float, longest: float,
     if not error.any():                     # nothing moves
         return float(max(lowest, _AT_REST * rate))
     return float(candidates[np.argmin(error)])
+
+
+def lowest_cutoff(rate: float, longest: float) -> float:
+    """The lowest cutoff [Hz]: the filter settles within a fifth of the longest segment [s]."""
+    return max(_LOWEST * rate, 5.0 * _SETTLED / longest)
 
 
 def _motion(spectrum: Spectrum, rate: float) -> Array:

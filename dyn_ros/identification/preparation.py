@@ -14,8 +14,8 @@ from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model.inputs import as_array, coordinate, finite_array, require_model, require_valid
 from ..engine.model.model import Model
 from . import filtering, stamps
-from .cutoff import LONGEST, best_cutoff
-from .filtering import JointSlices, Segment, Spectrum, joint_slices, velocities
+from .cutoff import best_cutoff
+from .filtering import JointSlices, Segment, Spectrum, joint_slices, lowest_cutoff, velocities
 
 GAP = 3.5                       # sampling periods without a sample that end a segment
 _SHORT = 0.125                  # periods of the cutoff: gaps over which the motion is interpolated
@@ -220,7 +220,10 @@ class _Preparation:
         if cutoff is None:
             longest = self.period * max(map(len, self.segments))
             first = filtering.choose_cutoff(spectra, rate, longest, 1 if given else 2)
-            self.cutoff = best_cutoff(self.model, first, self._tried)
+            self.cutoff = first
+            if self.arrays["f_ext"] is None and self.arrays["in_contact"] is None:
+                self.cutoff = best_cutoff(self.model, self.arrays["tau"], self._joined(first), rate,
+                                          (first, lowest_cutoff(rate, longest)), self._rates)
             how = f"chosen {'from their spectra' if self.cutoff == first else 'by torque errors'}"
             if self.cutoff > 0.99 * filtering.HIGHEST * rate:
                 self.warnings.append(
@@ -239,20 +242,6 @@ class _Preparation:
             f"{'velocities' if given else 'positions'} at {rate:.6g} samples per second; cutoff "
             f"{self.cutoff:.4g} Hz, {how}; "
             f"{self.drop} samples dropped at each end of a segment; torques are not filtered.")
-
-    def _tried(self, cutoff: float) -> dict[str, Any]:
-        """What a cutoff results in, of consecutive samples from the middle."""
-        count = len(self.arrays["time"])
-        rows = slice(max(0, (count - LONGEST) // 2), (count + LONGEST) // 2)
-        some = _Preparation(self.model, {name: None if array is None else array[rows].copy()
-                                         for name, array in self.arrays.items()})
-        some.split()
-        some.cutoff = cutoff
-        some.drop = filtering.settling_samples(1.0 / some.period, cutoff)
-        some.join_gaps()
-        some.drop_short()
-        v, a = some.differentiate()
-        return {**some.keep(), "v": v, "a": a}
 
     def _estimate_noise(self, spectra: list[Spectrum], given: bool) -> None:
         for n in range(2 if given else 3):
@@ -293,20 +282,19 @@ class _Preparation:
     def _differentiate(self, joint: JointSlices, segment: Segment, rows: slice, v: Array,
                        a: Array) -> None:
         """One joint in one segment; writes its kept rows, which never precede what is read."""
-        time = self.arrays["time"][segment.start:segment.stop]
         inner = slice(self.drop, len(segment) - self.drop)
-        q, given = self.arrays["q"], self.arrays["v"]
-        rates = self._smooth(time, q[segment.start:segment.stop, joint.q], inner, 2)
-        q[rows, joint.q], v[rows, joint.v], a[rows, joint.v] = velocities(joint.kind, rates)
-        if given is not None:
-            rates = self._smooth(time, given[segment.start:segment.stop, joint.v], inner, 1)
-            v[rows, joint.v], a[rows, joint.v] = rates
+        self.arrays["q"][rows, joint.q], v[rows, joint.v], a[rows, joint.v] = self._rates(
+            joint, segment, inner, self.cutoff)
 
-    def _smooth(self, time: Array, values: Array, inner: slice, order: int) -> list[Array]:
-        columns = [[rate[inner] for rate in filtering.derivatives(time, column, self.cutoff, order)]
-                 for column in values.T]
-        return [one[0][:, None] if len(one) == 1 else np.stack(one, axis=1)
-                for one in zip(*columns)]
+    def _rates(self, joint: JointSlices, segment: Segment, inner: slice, cutoff: float
+               ) -> tuple[Array, Array, Array]:
+        """Filtered q, v and a of a joint in some rows of a segment."""
+        rows, given = slice(*segment), self.arrays["v"]
+        time, measured = self.arrays["time"][rows], self.arrays["q"][rows, joint.q]
+        q, v, a = velocities(joint.kind, _smooth(time, measured, inner, cutoff, 2))
+        if given is not None:
+            v, a = _smooth(time, given[rows, joint.v], inner, cutoff, 1)
+        return q, v, a
 
     def _report_frozen(self) -> None:
         for joint in joint_slices(self.model):
@@ -372,6 +360,13 @@ class _Preparation:
             else:
                 kept[name] = _compact(array, rows)
         return kept
+
+
+def _smooth(time: Array, values: Array, inner: slice, cutoff: float, order: int) -> list[Array]:
+    """Filtered signals (n, k) and their derivatives, in some rows."""
+    columns = [[rate[inner] for rate in filtering.derivatives(time, column, cutoff, order)]
+               for column in values.T]
+    return [one[0][:, None] if len(one) == 1 else np.stack(one, axis=1) for one in zip(*columns)]
 
 
 def _compact(array: Any, rows: NDArray[np.int_]) -> Any:

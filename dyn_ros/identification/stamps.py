@@ -34,7 +34,7 @@ def repeats(arrays: Mapping[str, Any]) -> NDArray[np.bool_]:
     In a motion, these are messages that were sent twice. If most are, states are published more
     often than they are measured, and none is marked.
     """
-    same: NDArray[np.bool_] = np.ones(len(arrays["q"]), bool)
+    same: Any = np.ones(len(arrays["q"]), bool)
     same[:1] = False
     for name in ("q", "v", "tau"):
         if (array := arrays[name]) is not None:
@@ -43,7 +43,8 @@ def repeats(arrays: Mapping[str, Any]) -> NDArray[np.bool_]:
     moves[_BESIDE + 1:-_BESIDE] = (arrays["q"][1:] != arrays["q"][:-1]).any(axis=1)
     near = np.lib.stride_tricks.sliding_window_view(moves, _BESIDE).any(axis=1)
     same &= near[:len(same)] & near[_BESIDE + 1:]       # before, and after
-    return same if same.sum() < _MANY * max(moves.sum(), 1) else np.zeros_like(same)
+    result: NDArray[np.bool_] = same & (same.sum() < _MANY * max(moves.sum(), 1))
+    return result
 
 
 def common_shifts(time: Array, q: Array, segments: Sequence[Segment], rate: float) -> Array | None:
