@@ -210,6 +210,15 @@ def lock(text: str) -> tuple[str, float | None]:
         raise argparse.ArgumentTypeError(f"{text!r}: {number!r} is not a number") from None
 
 
+def column(text: str) -> tuple[str, str]:
+    """Convert SIGNAL=NAMES, for argparse."""
+    signal, equals, names = text.partition("=")
+    if not equals or not names:
+        raise argparse.ArgumentTypeError(f"{text!r} is not SIGNAL=NAMES, such as position=q_{{}}; "
+                                         "write recordings before --columns")
+    return signal, names
+
+
 # --- other arguments
 
 def add_formats(command: argparse.ArgumentParser) -> None:

@@ -34,6 +34,12 @@ def add_identify(commands: Commands) -> None:
     arguments.add_root_joint(command)
     command.add_argument("--cutoff", type=positive, metavar="HZ",
                          help="of the filter of the positions (default: from their spectra)")
+    command.add_argument("--columns", type=arguments.column, nargs="+", default=[],
+                         metavar="SIGNAL=NAMES",
+                         help="columns of tables with other names, such as time=t position=q_{} "
+                              "effort=tau_J_{}, where {} is the name or number of a joint, or "
+                              "with numbers of columns, time=1 position=2-8 effort=9-15, or of "
+                              "one joint, position.elbow=q3")
     command.add_argument("--lock", type=arguments.lock, action="append", default=[],
                          metavar="JOINT[=X]",
                          help="lock a joint at a position [rad, m] (default: its mean); "
@@ -84,8 +90,11 @@ def _identified(options: argparse.Namespace, model: Model,
     wanted = options.workers is not None or options.scheduler is not None
     paths = [Path(name) for name in options.recordings]
     if not wanted and all(path.suffix.lower() in TABLES for path in paths):
-        arm, samples = read_tables(model, paths, lock=dict(options.lock), cutoff=options.cutoff)
+        arm, samples = read_tables(model, paths, lock=dict(options.lock), cutoff=options.cutoff,
+                                   columns=dict(options.columns) or None)
         return identify(arm, samples, **settings)
+    if options.columns:
+        raise UsageError("--columns: only for tables, without --workers and --scheduler")
     from ..logs import identify as identify_recordings
     arguments.report_lost_clusters(options)
     return identify_recordings(

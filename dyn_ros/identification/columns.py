@@ -12,7 +12,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..engine.kernel.types import Array
+from ..engine.model.model import Model
 from . import tables
+from .renaming import renamed
 
 Table: TypeAlias = str | PathLike[str] | Mapping[str, Any]
 """Path of a file, or columns by name."""
@@ -21,19 +23,21 @@ _GROUP = 20000                  # rows of a row group of Parquet, and of a CSV f
 
 
 class Columns:
-    """The columns of a table."""
+    """The columns of a table, and which of them were given; see ``Samples.from_table``."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, model: Model | None = None,
+                 columns: Mapping[str, str] | None = None) -> None:
         self._reader: _Memory | tables.Csv | tables.Parquet
         if isinstance(table, Mapping):
             self._reader = _Memory(table)
         elif isinstance(table, (str, PathLike)):
-            self._reader = tables.open_table(table)
+            self._reader = tables.open_table(table, without_names=columns is not None)
         else:
             raise TypeError("table: expected the path of a file, or a dict of columns, got "
                             f"{type(table).__name__}: {table!r:.80}")
         self.names = tuple(self._reader.names)
         tables.require_unique(self.names)
+        self.given = renamed(model, columns, self.names) if model and columns else {}
 
     def read(self, *groups: Sequence[str | None]) -> list[Array]:
         """The columns of each group, (B, n), read together; zeros without a name."""
@@ -45,11 +49,13 @@ class Columns:
 
     def time(self) -> list[str]:
         """The name of the column of time stamps; a ValueError if there is none."""
-        if names := [name for name in tables.TIMES if name in self.names]:
+        given = [self.given["time"]] if "time" in self.given else []
+        if names := given + [name for name in tables.TIMES if name in self.names]:
             return names[:1]
         expected = " or ".join(map(repr, tables.TIMES))
         raise ValueError(f"time: there is no column {expected}, in s; the columns are "
-                         f"{tables.listed(self.names)}")
+                         f"{tables.listed(self.names)}; another name can be given (--columns, "
+                         "columns=)")
 
     def signal(self, signal: str, owners: Sequence[str],
                absent: Collection[str] = ()) -> list[str | None]:
@@ -63,9 +69,13 @@ class Columns:
 
     def owners(self, signal: str) -> list[str]:
         """Return what the columns of a signal belong to, in their order."""
-        return [owner for kind, owner in map(tables.parsed, self.names) if kind == signal]
+        names = [name for name in self.names if name not in self.given.values()]
+        return [owner for kind, owner in map(tables.parsed, [*self.given, *names])
+                if kind == signal]
 
     def _column(self, signal: str, owner: str) -> str | None:
+        if f"{signal}.{owner}" in self.given:
+            return self.given[f"{signal}.{owner}"]
         if f"{signal}.{owner}" in self.names:
             return f"{signal}.{owner}"
         end = f"/{owner}/{signal}"
@@ -85,7 +95,8 @@ class Columns:
             listed.append(f"'{signal}.{owner}'{similar}")
         return (f"the table lacks {len(missing)} columns of the robot: {', '.join(listed)}; its "
                 f"columns are {tables.listed(self.names)}; a joint that was not recorded can be "
-                "locked (--lock, model.reduced)")
+                "locked (--lock, model.reduced), and columns can have other names (--columns, "
+                "columns=)")
 
 
 def write(path: str | PathLike[str], columns: Mapping[str, Array]) -> None:

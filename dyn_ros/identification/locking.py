@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from os import PathLike
 from typing import Any
 
@@ -81,8 +82,8 @@ def lock_joints(model: Model, samples: Samples,
 
 
 def read_tables(model: Model, tables: Sequence[Table], *,
-                lock: Mapping[str, float | None] | None = None, **options: Any
-                ) -> tuple[Model, Samples]:
+                lock: Mapping[str, float | None] | None = None,
+                columns: Mapping[str, str] | None = None, **options: Any) -> tuple[Model, Samples]:
     """Prepare recordings of one robot from tables, with joints locked that did not move.
 
     These are the joints with neither positions nor efforts in the tables, at 0 or the nearest
@@ -94,8 +95,10 @@ def read_tables(model: Model, tables: Sequence[Table], *,
     tables : sequence of str, PathLike, or Mapping of str to (B,) array_like
     lock : dict of str to float or None, optional
         More joints to lock, as for ``lock_joints``.
+    columns
+        As for ``Samples.from_table``; joints are numbered before any is locked.
     options
-        Of ``Samples.from_table``.
+        Other ones of ``Samples.from_table``.
 
     Returns
     -------
@@ -119,24 +122,34 @@ def read_tables(model: Model, tables: Sequence[Table], *,
     (4, 'locked: forearm_roll = 0, wrist_pitch = 0, wrist_roll = 0 (no columns)')
     """
     require_model(model)
+    sources = []
+    for table in tables:
+        with _named(table):
+            sources.append(Columns(table, model, columns))
     given = dict(lock or {})
     for name in given:
         _require_single(model, name)
-    absent = {name: given.pop(name, None) for name in _absent(model, tables)}
+    absent = {name: given.pop(name, None) for name in _absent(model, sources)}
     unrecorded = {name: _nearest_to_zero(model, name) if position is None else position
                   for name, position in absent.items()}
     arm = _reduced(model, unrecorded) if unrecorded else model
-    samples = Samples.concatenate([_samples(arm, table, options) for table in tables])
+    samples = []
+    for table, source in zip(tables, sources):
+        with _named(table):
+            own = None if columns is None else source.given
+            samples.append(Samples.from_table(arm, table, columns=own, **options))
+    joined = Samples.concatenate(samples)
     if unrecorded:
-        samples = dataclasses.replace(samples, warnings=(
-            _line(unrecorded, "no columns"), *samples.warnings))
-    arm, samples = lock_joints(arm, samples, given)
-    return lock_joints(arm, samples)
+        joined = dataclasses.replace(joined, warnings=(
+            _line(unrecorded, "no columns"), *joined.warnings))
+    return lock_joints(*lock_joints(arm, joined, given))
 
 
-def _samples(model: Model, table: Table, options: Mapping[str, Any]) -> Samples:
+@contextmanager
+def _named(table: Table) -> Iterator[None]:
+    """Errors begin with the name of a file."""
     try:
-        return Samples.from_table(model, table, **options)
+        yield
     except ValueError as error:
         raise ValueError(f"{table}: {error}" if isinstance(table, (str, PathLike)) else error
                          ) from error
@@ -164,14 +177,19 @@ def _still(model: Model, samples: Samples) -> dict[str, float | None]:
     return still if len(still) < sum(count > 0 for count in model.nvs) else {}
 
 
-def _absent(model: Model, tables: Sequence[Table]) -> list[str]:
-    """The joints without columns in any table, unless one of these has a similar name."""
+def _absent(model: Model, tables: Sequence[Columns]) -> list[str]:
+    """The joints without columns in any table, if others have some.
+
+    One whose name is similar to that of columns of no joint is not among them.
+    """
     owners = {owner for table in tables for signal in ("position", "effort")
-              for owner in Columns(table).owners(signal)}
+              for owner in table.owners(signal)}
     ends = owners | {owner.rpartition("/")[2] for owner in owners}
-    known = {*model.position_names, *model.velocity_names, *model.joint_names}
-    return [name for name in _single(model) if name not in ends
-            and not difflib.get_close_matches(name, sorted(ends - known), 1, 0.8)]
+    unknown = sorted(ends - {*model.position_names, *model.velocity_names, *model.joint_names})
+    absent = [name for name in _single(model) if name not in ends]
+    if len(absent) == len(_single(model)):
+        return []
+    return [name for name in absent if not difflib.get_close_matches(name, unknown, 1, 0.8)]
 
 
 def _reduced(model: Model, positions: Mapping[str, float]) -> Model:

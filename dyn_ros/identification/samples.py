@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Protocol
 
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model.inputs import require_model
 from ..engine.model.model import Model
-from . import columns, preparation
+from . import preparation
+from .columns import Columns, Table, write
 from .filtering import is_actuated
 
 
@@ -225,8 +226,9 @@ class Samples:
         return cls(**preparation.prepare(model, time, raw, contacts, in_contact, cutoff))
 
     @classmethod
-    def from_table(cls, model: Model, table: columns.Table, *, cutoff: float | None = None,
-                   velocity: bool = False) -> Samples:
+    def from_table(cls, model: Model, table: Table, *, cutoff: float | None = None,
+                   velocity: bool = False,
+                   columns: Mapping[str, str] | None = None) -> Samples:
         """Prepare a recording from a table: a CSV or Parquet file, or columns in memory.
 
         The columns are ``time`` [s], ``position.NAME`` [rad, m] and ``effort.NAME`` [N m, N] for
@@ -246,6 +248,12 @@ class Samples:
             See ``from_arrays``.
         velocity : bool
             Use the columns ``velocity.NAME`` as well, as ``v`` of ``from_arrays``.
+        columns : dict of str to str, optional
+            Other names: of "time", of "position.NAME", or of all columns of a signal. These are a
+            pattern in which ``{}`` stands for NAME or the number of a joint, from 1 or 0, such as
+            ``{"position": "q_{}", "effort": "tau_J_{}"}``; or in the order of the joints, separated
+            by commas. Numbers of columns, from 1, such as "2-8", are names as well; a CSV file may
+            then lack a line of names.
 
         Returns
         -------
@@ -263,7 +271,7 @@ class Samples:
             The file cannot be read.
         """
         require_model(model)
-        source = columns.Columns(table)
+        source = Columns(table, model, columns)
         several = [name for name, single in zip(model.velocity_names, is_actuated(model))
                    if not single]
         position = source.signal("position", model.position_names)
@@ -352,10 +360,10 @@ class Samples:
         if self.in_contact is not None:
             table |= {f"in_contact.{name}": self.in_contact[:, k].astype(float)
                       for k, name in enumerate(self.contacts)}
-        columns.write(path, table)
+        write(path, table)
 
 
-def _ignored(model: Model, source: columns.Columns) -> list[str]:
+def _ignored(model: Model, source: Columns) -> list[str]:
     """A warning about joints of a table that the robot does not have."""
     known = {*model.position_names, *model.velocity_names, *model.joint_names}
     others = dict.fromkeys(

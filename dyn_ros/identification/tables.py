@@ -84,8 +84,9 @@ def pyarrow() -> Any:
     return pyarrow
 
 
-def open_table(path: str | PathLike[str]) -> Csv | Parquet:
-    return Parquet(path) if file_suffix(path) == ".parquet" else Csv(path)
+def open_table(path: str | PathLike[str], without_names: bool = False) -> Csv | Parquet:
+    """Open a table; columns of a CSV file ``without_names`` have their numbers, from 1."""
+    return Parquet(path) if file_suffix(path) == ".parquet" else Csv(path, without_names)
 
 
 def _require_numbers(arrow: Any, name: str, column: Any) -> None:
@@ -109,14 +110,28 @@ def _recorded(arrow: Any, table: Any, columns: Sequence[str]) -> dict[str, NDArr
 
 # --- CSV
 
+def _are_numbers(cells: Sequence[str]) -> bool:
+    try:
+        return bool([float(cell) for cell in cells])
+    except ValueError:
+        return False
+
+
 class Csv:
     """A CSV file with a line of names. After ``blocks``, ``damage`` says whether it may be cut."""
 
-    def __init__(self, path: str | PathLike[str]) -> None:
+    def __init__(self, path: str | PathLike[str], without_names: bool = False) -> None:
         self._path = path
         with open(path, "rb") as file:
             self._head = file.readline()
         self.names = self._names()
+        self._has_names = not _are_numbers(self.names)
+        if not self._has_names:
+            if not without_names:
+                raise ValueError(f"{str(path)!r}: the first line has numbers instead of the names "
+                                 "of columns; insert names, or state the numbers of columns, such "
+                                 "as --columns time=1 position=2-7 effort=8-13")
+            self.names = [str(k + 1) for k in range(len(self.names))]
         self.damage: list[str] = []
 
     def _names(self) -> list[str]:
@@ -141,7 +156,8 @@ class Csv:
 
     def _lines(self) -> Iterator[str]:
         with open(self._path, encoding="utf-8-sig") as file:
-            next(file, None)
+            if self._has_names:
+                next(file, None)
             yield from (line for line in file if line.strip())
 
     @cached_property

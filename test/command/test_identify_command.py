@@ -56,7 +56,18 @@ def test_locked_joints(table, tmp_path, capsys):
     assert dyn_ros.Model.from_urdf_file(output).nv == 6
 
 
+def test_columns_with_other_names(table, tmp_path, capsys):
+    path = tmp_path / "other.csv"
+    path.write_text("t,q_1,q_2,q_3,q_4,q_5,q_6,i_1,i_2,i_3,i_4,i_5,i_6\n"
+                    + table.read_text().partition("\n")[2])
+    assert run("identify", UR10, path, "--columns", "time=t", "position=q_{}", "effort=i_{}") == 0
+    assert "58 of 58 combinations of parameters are determined" in capsys.readouterr().out
+    assert run("identify", UR10, path) == 2
+    assert "--columns" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("arguments, words", [
+    (["recording.csv", "--workers", "1", "--columns", "time=t"], "--columns: only for tables"),
     (["recording.csv", "--lock", "wrist_4_joint"], "no joint 'wrist_4_joint'"),
     (["recording.csv", "--lock", "elbow_joint", "--workers", "1"], "such as --lock elbow_joint=0"),
     (["missing.csv"], "missing.csv: No such file or directory"),
@@ -72,7 +83,8 @@ def test_errors_name_the_value(table, monkeypatch, capsys, arguments, words):
 
 
 @pytest.mark.parametrize("arguments", [["--report", "report.pdf"], ["--threads", "0"],
-                                       ["--stribeck", "-1"], ["--lock", "elbow_joint=x"]])
+                                       ["--stribeck", "-1"], ["--lock", "elbow_joint=x"],
+                                       ["--columns", "recording.csv"]])
 def test_invalid_options(table, arguments, capsys):
     with pytest.raises(SystemExit):
         run("identify", UR10, table, *arguments)

@@ -580,3 +580,57 @@ def test_an_argument_of_another_kind_is_named(arm, call, argument):
 def test_columns_that_are_none_are_rejected(arm, table, kind, message):
     with pytest.raises(kind, match=message):
         Samples.from_table(arm, table)
+
+
+def with_names(columns, names):
+    """The table with other names of its columns."""
+    return dict(zip(names, columns.values(), strict=True))
+
+
+@pytest.mark.parametrize("given, names", [
+    ({"time": "t", "position": "q_{}", "effort": "tau_J_{}"},
+     ["t", *(f"q_{k}" for k in range(1, 7)), *(f"tau_J_{k}" for k in range(1, 7))]),
+    ({"time": "t", "position": "q{}", "effort": "i{}"},
+     ["t", *(f"q{k}" for k in range(6)), *(f"i{k}" for k in range(6))]),
+    ({"time": "1", "position": "2-7", "effort": "8-12,last"},
+     [*(f"column {k}" for k in range(12)), "last"]),
+    ({"position": "{} angle", "effort.elbow_joint": "torque"}, None)])
+def test_columns_with_other_names(arm, given, names):
+    time = steps(2.0)
+    own = table(arm, time, *waves(arm.nv, time)[:2])
+    if names is None:
+        names = [name.removeprefix("position.") + " angle" if name.startswith("position") else
+                 "torque" if name == "effort.elbow_joint" else name for name in own]
+    samples = Samples.from_table(arm, with_names(own, names), columns=given)
+    expected = Samples.from_table(arm, own)
+    assert np.array_equal(samples.q, expected.q) and np.array_equal(samples.tau, expected.tau)
+    assert samples.warnings == expected.warnings
+
+
+def test_a_table_without_names(arm, tmp_path):
+    time = steps(2.0)
+    own, path = table(arm, time, *waves(arm.nv, time)[:2]), tmp_path / "table.csv"
+    np.savetxt(path, np.column_stack([*own.values()]), "%.17g", ",")
+    with pytest.raises(ValueError, match="the first line has numbers .* --columns time=1 position"):
+        Samples.from_table(arm, path)
+    samples = Samples.from_table(arm, path, columns={"time": "1", "position": "2-7",
+                                                     "effort": "8-13"})
+    assert np.array_equal(samples.q, Samples.from_table(arm, own).q)
+
+
+@pytest.mark.parametrize("given, words", [
+    ({"positions": "q_{}"}, "no signal 'positions'; expected one of time, position"),
+    ({"position": "p_{}"}, "position: the table has no column 'p_1' .similar: 'q_1'"),
+    ({"position": "q_1,q_x"}, "position: the table has no column 'q_x'"),
+    ({"position": "2-14"}, "position=2-14: the table has the columns 1 to 13"),
+    ({"position": "2-8"}, "position=2-8 are 7 columns; expected at most 6"),
+    ({"time": "t", "position": "q_{}"}, "lacks 6 columns of the robot: 'effort.shoulder_pan_joint"),
+    ({"position": "q_{}"}, "no column 'time' or '__time', in s.*--columns")])
+def test_columns_that_are_not_there_are_named(arm, given, words):
+    time = steps(2.0)
+    names = ["t", *(f"q_{k}" for k in range(1, 7)), *(f"tau_{k}" for k in range(1, 7))]
+    own = with_names(table(arm, time, *waves(arm.nv, time)[:2]), names)
+    if "time" not in given:
+        given = {"effort": "tau_{}", **given}
+    with pytest.raises(ValueError, match=words):
+        Samples.from_table(arm, own, columns=given)
