@@ -3,7 +3,7 @@
 """A robot's parameters, and their combinations that its torques depend on: base parameters."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,9 +19,10 @@ from .result import BaseEstimate
 from .samples import Samples
 
 NUMBERS = ("m", "m cx", "m cy", "m cz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
-FEATURES = ("armature", "damping", "friction", "offset", "stribeck")
-ANGULAR_UNITS = ("kg m2", "N m s/rad", "N m", "N m", "N m")
-LINEAR_UNITS = ("kg", "N s/m", "N", "N", "N")
+FEATURES = ("armature", "damping", "friction", "offset", "stribeck", "root_friction",
+            "load_friction")
+ANGULAR_UNITS = ("kg m2", "N m s/rad", "N m", "N m", "N m", "N m (s/rad)^0.5", "")
+LINEAR_UNITS = ("kg", "N s/m", "N", "N", "N", "N (s/m)^0.5", "")
 # Within a body, in the order in which combinations are the usual ones: Ixx - Iyy, masses last
 _ORDER = (4, 5, 7, 8, 9, 1, 2, 3, 6, 0)
 _DEPENDENT = 1e-8       # of a column's length: what remains of a dependent column is rounding
@@ -35,10 +36,12 @@ class Unknowns:
     ``bodies`` is the number of those of bodies, ``names`` are such as "friction(elbow)", ``active``
     (p,) whether each is estimated, ``order`` that in which they are preferred as leading ones of
     combinations, ``local`` (nv, c) the columns of each row of the equations: those of all bodies
-    and its own features, or all if rows are combined.
+    and its own features, or all if rows are combined. Features in ``chosen`` are those of all
+    joints with one coordinate, ``further`` (nv,) of bool those of some.
     """
 
-    def __init__(self, model: Model, chosen: Sequence[str], are_combined: bool = False) -> None:
+    def __init__(self, model: Model, chosen: Sequence[str], are_combined: bool = False,
+                 further: Mapping[str, np.ndarray] | None = None) -> None:
         self.model, self.chosen, self.bodies = model, tuple(chosen), 10 * model.njoints
         self.names = (*(f"{number}({joint})" for joint in model.joint_names for number in NUMBERS),
                       *(f"{feature}({name})" for feature in FEATURES
@@ -48,6 +51,8 @@ class Unknowns:
                       *((LINEAR_UNITS if linear[k] else ANGULAR_UNITS)[n]
                         for n in range(len(FEATURES)) for k in range(model.nv)))
         wanted = np.isin(FEATURES, chosen)[:, None] & is_actuated(model)
+        for name, joints in (further or {}).items():
+            wanted[FEATURES.index(name)] |= joints
         self.active = np.concatenate([np.ones(self.bodies, bool), wanted.ravel()])
         self.order = [10 * i + k for i in range(model.njoints) for k in _ORDER]
         self.order += range(self.bodies, len(self.names))
@@ -60,7 +65,7 @@ class Unknowns:
 
 
 def in_columns(features: Array) -> Array:
-    """Features of each row, (B, nv, 5), in the columns of all parameters, (B, nv, 5 nv)."""
+    """Features of each row, (B, nv, F), in the columns of all parameters, (B, nv, F nv)."""
     size, nv, _ = features.shape
     return np.einsum("bkf,kj->bkfj", features, np.eye(nv)).reshape(size, nv, -1)
 
@@ -82,7 +87,8 @@ class BaseParameters:
     ----------
     parameter_names : tuple of str, length p
         All parameters: 10 for each joint's body, such as "Ixx(elbow)", then armature, damping,
-        friction, offset and stribeck of each velocity, such as "friction(elbow)".
+        friction, offset, stribeck, root_friction and load_friction of each velocity, such as
+        "friction(elbow)".
     names : tuple of str, length b
         The combinations, such as "Ixx(elbow) - Iyy(elbow) + 0.25 m(wrist)".
     units : tuple of str, length b
@@ -167,7 +173,9 @@ def random_regressor(unknowns: Unknowns, rng: np.random.Generator) -> Array:
     q = np.array([model.random_configuration(rng) for _ in range(size)])
     v, a = rng.normal(0.0, 2.0, (2, size, model.nv))
     bodies = joint_torque_regressor(model, Data(model), q, v, a)
-    own = np.stack([a, v, np.sign(v), np.ones_like(v), np.sign(v) * np.exp(-v ** 2)], axis=2)
+    s, load = np.sign(v), np.abs(bodies.sum(axis=2))
+    own = np.stack([a, v, s, np.ones_like(v), s * np.exp(-v ** 2), s * np.sqrt(np.abs(v)),
+                    s * load], axis=2)
     W = np.concatenate([bodies, in_columns(own)], axis=2).reshape(-1, len(unknowns))
     return W * unknowns.active
 

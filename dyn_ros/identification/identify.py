@@ -20,6 +20,7 @@ from ..engine.model import Model
 from ..engine.model.inputs import positive_each, require_model
 from .base_parameters import FEATURES, Unknowns, is_linear, structure, undetermined
 from .filtering import is_actuated
+from .friction_terms import TERMS, FrictionTerms, choose_terms
 from .least_squares import Fit, Problem, median_deviation
 from .physical import Reference
 from .result import BaseEstimate, Identification, JointResult
@@ -36,6 +37,7 @@ _MANY = 0.02            # of the torques: more outliers than noise has
 
 def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bool = True,
              friction: bool = True, stribeck: ArrayLike | None = None,
+             friction_terms: Sequence[str] | None = None,
              motor_constants: ArrayLike | None = None, noise: ArrayLike | None = None,
              regularization: float = 1.0,
              huber: float | None = 3.0, held_out: float = 0.2, seed: int = 0, threads: int = 1,
@@ -60,7 +62,12 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
         Estimate damping, Coulomb friction and a constant offset of each such joint.
     stribeck : float or (nv,) array_like, optional
         Also estimate friction that decreases with velocity, F exp(-(v / stribeck)^2) sign(v)
-        [rad/s, m/s].
+        [rad/s, m/s]. F has any sign.
+    friction_terms : sequence of str, optional
+        Further terms of friction that may be chosen, of "stribeck", "root_friction" and
+        "load_friction", as in ``Drives``; by default all. A joint has a term if it lowers the
+        error of torques that were held out. The sign of velocities becomes a ramp at low speed by
+        the same criterion.
     motor_constants : float or (nv,) array_like, optional
         Torque per unit of measured effort, if efforts are not torques but currents, for example.
     noise : float or (nv,) array_like, optional
@@ -111,9 +118,10 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     began = time.perf_counter()
     progress = progress or (lambda done, what: None)
     solved = solution(model, samples, armature=armature, friction=friction, stribeck=stribeck,
-                      motor_constants=motor_constants, noise=noise, regularization=regularization,
-                      huber=huber, held_out=held_out, seed=seed, threads=threads,
-                      contact_dimension=contact_dimension, progress=progress)
+                      friction_terms=friction_terms, motor_constants=motor_constants, noise=noise,
+                      regularization=regularization, huber=huber, held_out=held_out,
+                      seed=seed, threads=threads, contact_dimension=contact_dimension,
+                      progress=progress)
     spread, count = solved.problem.covariance(solved.equations, solved.fitted)
     result = solved.identification(spread, count, len(solved.samples), time.perf_counter() - began)
     progress(1.0, "done")
@@ -143,8 +151,9 @@ class Solution(NamedTuple):
         base = _base_estimate(problem, fitted, spread, float(stdtrit(max(count - 1, 1), 0.975)))
         own = fitted.parameters[unknowns.bodies:].reshape(len(FEATURES), -1)
         return Identification(
-            model=unknowns.model, identified=_identified(unknowns, fitted.parameters),
-            offset=own[3], stribeck=own[4], stribeck_velocity=conditions.stribeck,
+            model=unknowns.model,
+            identified=_identified(unknowns, conditions.terms, fitted.parameters),
+            offset=own[3], stribeck=own[4], stribeck_velocity=conditions.terms.stribeck,
             joints=self.joints, base=base, samples=self.samples, size=size, held_out=self.held_out,
             contact_dimension=conditions.contact_dimension,
             undetermined=undetermined(unknowns, problem.base, base, self.samples),
@@ -152,7 +161,8 @@ class Solution(NamedTuple):
 
 
 def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bool, friction: bool,
-             stribeck: ArrayLike | None, motor_constants: ArrayLike | None,
+             stribeck: ArrayLike | None, friction_terms: Sequence[str] | None,
+             motor_constants: ArrayLike | None,
              noise: ArrayLike | None, regularization: float, huber: float | None, held_out: float,
              seed: int, threads: int, contact_dimension: int, progress: Progress) -> Solution:
     """Estimate the parameters; the arguments are those of ``identify``."""
@@ -160,12 +170,15 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     if motor_constants is not None:
         constants = positive_each("motor_constants", motor_constants, model.nv)
         samples = dataclasses.replace(samples, tau=samples.tau * constants)
-    chosen = FEATURES[not armature:1 + 3 * friction] + ("stribeck",) * (stribeck is not None)
+    chosen = FEATURES[not armature:1 + 3 * friction]
     given = None if noise is None else positive_each("noise", noise, model.nv)
     velocity = (np.full(model.nv, np.inf) if stribeck is None
                 else positive_each("stribeck", stribeck, model.nv))
     _require_options(regularization, huber, held_out, contact_dimension)
-    unknowns = Unknowns(model, chosen, bool(samples.contacts))
+    terms = FrictionTerms.none(model)
+    if friction or stribeck is not None:
+        terms = choose_terms(model, samples, velocity, _allowed(friction, friction_terms))
+    unknowns = Unknowns(model, chosen, bool(samples.contacts), dict(zip(TERMS, terms.chosen)))
     _require_samples(unknowns, samples)
     _require_support(model, samples)
 
@@ -174,13 +187,17 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     problem = Problem(unknowns, base, reference, given, huber, regularization)
     training, held = blocks(len(samples), held_out, seed)
     some = TorqueEquations(unknowns, samples, _rows(training),
-                           conditions_of(model, samples, velocity, contact_dimension), threads,
+                           conditions_of(model, samples, terms, contact_dimension), threads,
                            progress)
     warnings = [*samples.warnings, *(
         f"the body of joint {name!r} is not physical in the description; the estimate is "
         "regularized towards one that is" for name in reference.changed)]
 
     first = problem.first_estimate(some)
+    if terms.chosen[2].any():
+        some.loaded_by(first.parameters)
+        first = problem.estimate(some.sums(0.3, 0.3), given)
+        some.loaded_by(first.parameters)
     fitted = problem.fit(some, first, None, 0.3, 0.4)
     joints = _compared(model, some, _rows(held), reference.described, fitted.parameters)
     warnings += _poor(joints, is_actuated(model))
@@ -201,6 +218,13 @@ def blocks(count: int, held_out: float, seed: int) -> tuple[list[slice], list[sl
 
 def _rows(some: Sequence[slice]) -> np.ndarray:
     return np.concatenate([np.arange(block.start, block.stop, dtype=np.int32) for block in some])
+
+
+def _allowed(friction: bool, wanted: Sequence[str] | None) -> Sequence[str]:
+    """The terms of friction that may be chosen."""
+    if isinstance(wanted, str) or not set(wanted or ()) <= set(TERMS):
+        raise ValueError(f"friction_terms: expected some of {', '.join(TERMS)}, got {wanted!r:.80}")
+    return () if not friction else TERMS if wanted is None else tuple(wanted)
 
 
 # --- input
@@ -310,7 +334,7 @@ def _base_estimate(problem: Problem, fitted: Fit, spread: Array, quantile: float
                          for x in deviation / problem.reference.typical))
 
 
-def _identified(unknowns: Unknowns, parameters: Array) -> Model:
+def _identified(unknowns: Unknowns, terms: FrictionTerms, parameters: Array) -> Model:
     """A copy of the model with these parameters; numbers that are rounding errors are zero."""
     identified = copy.copy(unknowns.model)
     bodies = parameters[:unknowns.bodies].reshape(-1, 10).copy()
@@ -322,4 +346,7 @@ def _identified(unknowns: Unknowns, parameters: Array) -> Model:
     for name, numbers in zip(FEATURES[:3], own):        # which a model has
         if name in unknowns.chosen:
             setattr(identified, name, numbers)
+    identified.drives = identified.drives.with_values(
+        **dict(zip(FEATURES[3:], own[3:])), stribeck_velocity=terms.stribeck,
+        friction_velocity=terms.width)
     return identified

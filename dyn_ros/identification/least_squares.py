@@ -8,11 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ..engine.kernel.types import Array
-from .base_parameters import BaseParameters, Unknowns
+from .base_parameters import FEATURES, BaseParameters, Unknowns
 from .normal_equations import Equations
 from .physical import Reference, decomposed, fit
 from .torque_equations import TorqueEquations
 
+_OF_ANY_SIGN = ("offset", "stribeck", "root_friction")
 _ROUNDS = 8             # of noise estimates
 _WEIGHTINGS = 6         # of outliers
 _REVERSALS = 3          # times that samples near reversals are left out
@@ -42,6 +43,14 @@ class Fit(NamedTuple):
     outliers: float         # as a fraction of the torques
     correlations: Array     # (nv,), number of samples over which the noise is correlated
     shift: Array            # (p,), added to those of least squares, since the motion is noisy
+
+    @property
+    def correlation(self) -> float:
+        """Number of samples that say as much as one with independent noise.
+
+        One number for all rows: a row with large model errors, which last, would count for nothing.
+        """
+        return common(self.correlations)
 
 
 class Problem(NamedTuple):
@@ -73,16 +82,17 @@ class Problem(NamedTuple):
         """Estimate from all samples; if there is a fit of some of them, near its result."""
         correlations = equations.correlations(first.parameters)
         sums, outliers = equations.sums(start, stop), 0.0
-        estimate = self.estimate(sums, self.noise, correlations)
+        correlation = common(correlations)
+        estimate = self.estimate(sums, self.noise, correlation)
         if self.huber is not None:
-            sums, estimate, outliers = self._without_outliers(sums, equations, correlations,
+            sums, estimate, outliers = self._without_outliers(sums, equations, correlation,
                                                               estimate, self.huber)
         shift = before.shift if before else self._correction(equations, estimate)
         return self.shifted(sums, estimate, shift, outliers, correlations,
                           before and before.parameters)
 
     def estimate(self, sums: Equations, noise: Array | None,
-                 correlations: Array | float = 1.0) -> Estimate:
+                 correlation: float = 1.0) -> Estimate:
         """Base parameters, and the noise unless it is given, in turn until they agree.
 
         Where noise is correlated over several samples, it counts as that of independent samples
@@ -98,7 +108,7 @@ class Problem(NamedTuple):
             before, current = current, self._residual(sums, parameters)
             current /= np.sqrt(max(1.0 - len(self.base) / max(sums.weight.sum(), 1.0), 1e-3))
             # The noise of a row without torque is that of the motion, times the bodies
-            current *= np.sqrt(correlations)
+            current *= np.sqrt(correlation)
             current[sums.yy == 0.0] /= max(self._shrinkage(value), 1e-3)
             if np.abs(current / before - 1.0).max() < 1e-3:
                 break
@@ -116,7 +126,8 @@ class Problem(NamedTuple):
         least = _PRECISION * np.where(size > 0.0, size, size.max(initial=0.0))
         H, g = self._assembled(sums, np.maximum(estimate.noise, least))
         g += H @ shift
-        kinds = np.repeat([1, 1, 1, 2, 1], unknowns.model.nv)        # an offset can have any sign
+        kinds = np.repeat([2 if name in _OF_ANY_SIGN else 1 for name in FEATURES],
+                          unknowns.model.nv)
         kind = np.concatenate([np.zeros(unknowns.bodies, int), kinds])
         order = np.argsort(kind, kind="stable")
         order = order[unknowns.active[order]]
@@ -163,7 +174,7 @@ class Problem(NamedTuple):
             for values in (value, self.base.matrix @ self.reference.described))
         return float(min(size / max(described, 1e-300), 1.0))
 
-    def _without_outliers(self, sums: Equations, equations: TorqueEquations, correlations: Array,
+    def _without_outliers(self, sums: Equations, equations: TorqueEquations, correlation: float,
                           first: Estimate, huber: float) -> tuple[Equations, Estimate, float]:
         """Reduce the weights of large residuals (Huber 1964); the sums, estimate, outliers."""
         fitted, share, every = first, 0.0, sums
@@ -175,7 +186,7 @@ class Problem(NamedTuple):
             excess, outliers, rows = equations.excess(fitted.parameters, huber * noise)
             share = outliers / max(rows, 1)
             every = sums.minus(excess)
-            before, fitted = fitted, self.estimate(every, noise * np.sqrt(correlations))
+            before, fitted = fitted, self.estimate(every, noise * np.sqrt(correlation))
             deviation = np.sqrt(np.maximum(np.diag(fitted.inverse), 1e-300))
             if not (np.abs(fitted.value - before.value) > 0.05 * deviation).any():
                 break
@@ -221,6 +232,11 @@ def _require_equations(contacts: tuple[str, ...], count: float, parameters: int)
     raise ValueError(f"samples: expected at least {_FEWEST * parameters} equations of joints "
                      f"that move and whose effort is measured, got {count:.3g}; record more "
                      "motion, or check the efforts")
+
+
+def common(correlations: Array) -> float:
+    """The correlation length that stands for those of all rows."""
+    return float(np.median(correlations))
 
 
 def median_deviation(residuals: Array) -> Array:

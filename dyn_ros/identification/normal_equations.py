@@ -12,6 +12,7 @@ import numpy as np
 
 from ..engine.kernel.types import Array
 from ..engine.model import Model
+from .friction_terms import FrictionTerms
 from .samples import Samples
 
 FEWEST = 30             # residuals for a mean
@@ -50,7 +51,7 @@ def add(one: Any, other: Any) -> Any:
 class Conditions(NamedTuple):
     """Which equations of a recording count, and how; found from samples of all of it."""
 
-    stribeck: Array         # (nv,), at which this friction has decreased to a third [rad/s, m/s]
+    terms: FrictionTerms
     contact_dimension: int  # 3: contacts transmit forces; 6: moments, too
     threshold: Array        # (nv,), speeds below which a joint counts as at rest [rad/s, m/s]
     measured: np.ndarray    # (nv,), whether the efforts are measured; true for a base

@@ -51,7 +51,7 @@ class Stage(NamedTuple):
         equations, outliers, count = part.sums(0.0, 0.0), 0, 0
         if problem.huber is not None:
             excess, outliers, count = part.excess(self.estimate,
-                                                  limit / np.sqrt(fitted.correlations))
+                                                  limit / np.sqrt(fitted.correlation))
             equations = equations.minus(excess)
         squares = np.zeros((2, 3, len(noise)))
         models = problem.reference.described, fitted.parameters
@@ -86,7 +86,7 @@ def fit(first: Solution, total: Sums) -> Fit:
     """Both estimates from the sums of all parts."""
     problem, before = first.problem, first.fitted
     noise = problem.noise if problem.huber is None else before.estimate.noise
-    estimate = problem.estimate(total.equations, noise, before.correlations)
+    estimate = problem.estimate(total.equations, noise, before.correlation)
     return problem.shifted(total.equations, estimate, before.shift,
                            total.outliers / max(total.rows, 1), before.correlations,
                            before.parameters)

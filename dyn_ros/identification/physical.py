@@ -241,13 +241,14 @@ class Reference:
         unknown = _UNKNOWN * tau
         given = np.array([model.armature, model.damping, model.friction])
         values = np.where(given > 0.0, given, [unknown / a, unknown / v, unknown])
-        values = np.vstack([values, 5.0 * unknown, unknown])
+        values = np.vstack([values, 5.0 * unknown, unknown, unknown / np.sqrt(v),
+                            np.full(model.nv, _UNKNOWN)])
         weights = np.full((len(FEATURES), model.nv), _WEIGHT)
         weights[:3][given > 0.0] = 1.0
         self.values = np.concatenate([bodies.ravel(), values.ravel()])
         self.weights = np.concatenate([of_bodies.ravel(), weights.ravel()])
         self.described = np.concatenate([np.ravel(model.inertial_parameters), given.ravel(),
-                                         np.zeros(2 * model.nv)])
+                                         np.zeros((len(FEATURES) - 3) * model.nv)])
         spread = np.einsum("bnk,nkl->bnl", base.matrix[:, :count].reshape(-1, model.njoints, 10),
                            Bodies(bodies).transforms).reshape(len(base), -1)
         own = base.matrix[:, count:] * self.values[count:]

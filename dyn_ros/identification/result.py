@@ -112,14 +112,14 @@ class Identification:
     model : Model
         As described.
     identified : Model
-        A copy with the identified inertial parameters, armature, damping and friction. Every body
-        is physical.
+        A copy with the identified inertial parameters, armature, damping and friction, and with
+        ``drives`` that have offsets and further terms of friction. Every body is physical.
     offset : (nv,) ndarray
-        Constant torque of each joint [N m, N], which a description cannot hold.
+        Constant torque of each joint [N m, N], which a URDF cannot express.
     stribeck : (nv,) ndarray
-        Additional friction at low velocity [N m, N]; zeros unless requested.
+        Additional friction at low velocity [N m, N]; zeros unless requested or chosen.
     stribeck_velocity : (nv,) ndarray
-        [rad/s, m/s]; infinite unless requested.
+        [rad/s, m/s]; infinite unless requested or chosen.
     joints : tuple of JointResult, length nv
     base : BaseEstimate
     samples : Samples
@@ -180,13 +180,12 @@ class Identification:
         """
         model, v = self.identified, samples.v
         torque = rnea(model, Data(model), samples.q, v, samples.a, samples.f_ext)
-        torque += joint_friction(model, v) + self.offset
-        return torque + self.stribeck * np.sign(v) * np.exp(-(v / self.stribeck_velocity) ** 2)
+        return torque + joint_friction(model, v, torque)
 
     def described_torque(self, samples: Samples) -> Array:
         """Torques that the description predicts for the motion of some samples, (B, nv)."""
         torque = rnea(self.model, Data(self.model), samples.q, samples.v, samples.a, samples.f_ext)
-        return torque + joint_friction(self.model, samples.v)
+        return torque + joint_friction(self.model, samples.v, torque)
 
     def write_urdf(self, description: str | PathLike[str], path: str | PathLike[str]) -> None:
         """Write the robot's description with the identified parameters.

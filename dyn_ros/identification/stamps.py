@@ -34,7 +34,7 @@ def repeats(arrays: Mapping[str, Any]) -> NDArray[np.bool_]:
     In a motion, these are messages that were sent twice. If most are, states are published more
     often than they are measured, and none is marked.
     """
-    same: Any = np.ones(len(arrays["q"]), bool)
+    same = np.ones(len(arrays["q"]), bool)
     same[:1] = False
     for name in ("q", "v", "tau"):
         if (array := arrays[name]) is not None:

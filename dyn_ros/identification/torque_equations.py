@@ -20,6 +20,7 @@ from ..engine.model import Model, ReferenceFrame
 from . import normal_equations as ne
 from .base_parameters import FEATURES, Unknowns, in_columns
 from .filtering import is_actuated
+from .friction_terms import FrictionTerms, step
 from .samples import Samples
 
 _DEPENDENT = 1e-12      # squared size of a combination of unit forces that counts as zero
@@ -38,7 +39,7 @@ _AT_REST = 0.01         # of a joint's largest speed; the sign of slower velocit
 Progress = Callable[[float, str], None]
 
 
-def conditions_of(model: Model, samples: Samples, stribeck: Array,
+def conditions_of(model: Model, samples: Samples, terms: FrictionTerms,
                   contact_dimension: int) -> ne.Conditions:
     """The conditions of a recording, before it is known how far reversals matter."""
     actuated, v = is_actuated(model), samples.v[::1 + len(samples) // 20000]
@@ -50,7 +51,7 @@ def conditions_of(model: Model, samples: Samples, stribeck: Array,
         some = samples.take(slice(None, None, 1 + len(samples) // 2000))
         torque = rnea(model, Data(model), some.q, some.v, some.a)
         scale = np.sqrt((torque ** 2).mean(axis=0)) + 1e-6
-    return ne.Conditions(stribeck, contact_dimension, np.where(actuated, _AT_REST * fastest, 0.0),
+    return ne.Conditions(terms, contact_dimension, np.where(actuated, _AT_REST * fastest, 0.0),
                          measured, scale)
 
 
@@ -69,9 +70,10 @@ class TorqueEquations:
         self._progress = progress or (lambda done, what: None)
         self._model = copy.copy(unknowns.model)
         self._model.armature = np.zeros(self._model.nv)
+        self._loading = copy.copy(self._model)          # whose torques load the gears
         # each estimate writes the numbers that the algorithms read; the links remain as they are
         self._inertias = self._model._packed_inertias
-        self._data = Data(self._model)
+        self._data, self._loading_data = Data(self._model), Data(self._loading)
         self._actuated = is_actuated(self._model)
         self._has_friction = bool(unknowns.active[unknowns.bodies + self._model.nv:].any())
         self._distance = ne.distances(samples.v, conditions.threshold,
@@ -93,7 +95,7 @@ class TorqueEquations:
         return equations
 
     def features(self, samples: Samples) -> Array:
-        """The columns of each row for armature and friction, (B, nv, 5); zeros for base joints."""
+        """The columns of each row for armature and friction, (B, nv, F); zeros for base joints."""
         features = np.empty((len(samples), self._model.nv, len(FEATURES)))
         for n, column in enumerate(self._columns(samples)):
             features[..., n] = column
@@ -102,12 +104,30 @@ class TorqueEquations:
 
     def _columns(self, samples: Samples) -> tuple[Array | float, ...]:
         """What each of ``FEATURES`` multiplies, (B, nv)."""
-        v = samples.v
-        direction = np.sign(v) * (np.abs(v) > self.conditions.threshold)
-        decreasing = direction
-        if np.isfinite(self.conditions.stribeck).any():
-            decreasing = direction * np.exp(-(v / self.conditions.stribeck) ** 2)
-        return samples.a, v, direction, 1.0, decreasing
+        v, terms = samples.v, self.conditions.terms
+        direction = step(v, terms.width) * (np.abs(v) > self.conditions.threshold)
+        decreasing = root = loaded = direction
+        if terms.chosen[0].any():
+            decreasing = direction * np.exp(-(v / terms.stribeck) ** 2)
+        if terms.chosen[1].any():
+            root = direction * np.sqrt(np.abs(v))
+        if terms.chosen[2].any():
+            loaded = direction * np.abs(self._load(samples))
+        return samples.a, v, direction, 1.0, decreasing, root, loaded
+
+    def _load(self, samples: Samples) -> Array:
+        """Torques that the gears transmit, as far as it is known, (B, nv)."""
+        bodies, load = self._unknowns.bodies, self.conditions.terms.load
+        self._loading._packed_inertias[:] = load[:bodies].reshape(-1, 10)
+        self._loading.armature[:] = load[bodies:]
+        return rnea(self._loading, self._loading_data, samples.q, samples.v, samples.a,
+                    samples.f_ext, threads=self._threads)
+
+    def loaded_by(self, parameters: Array) -> None:
+        """The torques of an estimate (p,) are those that the gears transmit."""
+        end = self._unknowns.bodies + self._model.nv
+        terms = self.conditions.terms._replace(load=parameters[:end].copy())
+        self.conditions = self.conditions._replace(terms=terms)
 
     def weights(self, samples: Samples) -> Array:
         """Weights of the rows of each sample, (B, nv)."""

@@ -48,7 +48,9 @@ _OVERLAP = 1.0          # s, of which the filter drops some
 
 def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | PathLike[str]], *,
              cutoff: float | None = None, armature: bool = True, friction: bool = True,
-             stribeck: ArrayLike | None = None, motor_constants: ArrayLike | None = None,
+             stribeck: ArrayLike | None = None,
+             friction_terms: Sequence[str] | None = None,
+             motor_constants: ArrayLike | None = None,
              noise: ArrayLike | None = None, regularization: float = 1.0,
              huber: float | None = 3.0, held_out: float = 0.2, seed: int = 0, threads: int = 1,
              contact_dimension: int = 3, topics: Iterable[str] | None = None,
@@ -73,7 +75,8 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
         Files, folders and patterns.
     cutoff : float, optional
         Of the filter of the positions [Hz]; see ``Samples.from_arrays``.
-    armature, friction, stribeck, motor_constants, noise, regularization, huber, held_out, seed
+    armature, friction, stribeck, friction_terms, motor_constants, noise : see ``dyn_ros.identify``
+    regularization, huber, held_out, seed
         As for ``dyn_ros.identify``.
     threads : int
         Number of threads, in memory.
@@ -102,9 +105,9 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
     progress = progress or (lambda done, what: None)
     paths = discover(recordings)
     options: dict[str, Any] = dict(
-        armature=armature, friction=friction, stribeck=stribeck, motor_constants=motor_constants,
-        noise=noise, regularization=regularization, huber=huber, held_out=held_out, seed=seed,
-        threads=threads, contact_dimension=contact_dimension)
+        armature=armature, friction=friction, stribeck=stribeck, friction_terms=friction_terms,
+        motor_constants=motor_constants, noise=noise, regularization=regularization, huber=huber,
+        held_out=held_out, seed=seed, threads=threads, contact_dimension=contact_dimension)
     request = Request(robot=model, topics=None if topics is None else tuple(topics),
                       odometry=odometry, since=since, until=until, staleness=staleness,
                       overlap=(_OVERLAP, _OVERLAP), size=_SIZE)

@@ -27,7 +27,7 @@ from ...model.model import Model
 from ..dynamics.crba import subtree_end
 from .torque import parameter_columns, set_falling_root
 
-NFEATURES = 5
+NFEATURES = 7           # with the torque, they fill a vector
 
 FEATURES = field("_features", ("nv", NFEATURES))
 ROW_WEIGHTS = field("_row_weights", ("nv",))
@@ -198,7 +198,7 @@ class NormalEquations(NamedTuple):
     Attributes
     ----------
     WW : (nv, P, P) ndarray
-        Sums of w' w; P = 10 njoints + 5: the parameters of all bodies, then the features. Zero for
+        Sums of w' w; P = 10 njoints + F: the parameters of all bodies, then the features. Zero for
         bodies that velocity k does not move.
     Wy : (nv, P) ndarray
         Sums of w' tau_k.
@@ -223,7 +223,7 @@ def normal_equations(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Ar
     """Normal equations of the inertial parameters, for each velocity, summed over all states.
 
     Torque k is the row of ``joint_torque_regressor`` times the inertial parameters of all bodies,
-    plus the features of velocity k times five further parameters of this velocity alone. The
+    plus the features of velocity k times further parameters of this velocity alone. The
     weighted sum of the squared residuals is ``x' WW[k] x - 2 x' Wy[k] + yy[k]``, with x these
     parameters. The sums of several batches can be added, as can those of several velocities, each
     divided by the variance of its torque. The rows of the states are not stored, so that the
@@ -235,7 +235,7 @@ def normal_equations(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Ar
         Created for this model.
     tau : (nv,) or (B, nv) array_like
         Measured torques [N m, N].
-    features : (nv, 5) or (B, nv, 5) array_like
+    features : (nv, F) or (B, nv, F) array_like, F up to 7
         Further columns of the row of each velocity, such as a (armature), v (damping), sign(v)
         (Coulomb friction) and 1 (a constant torque); zeros for those that are not used.
     weights : (nv,) or (B, nv) array_like, optional
@@ -258,16 +258,28 @@ def normal_equations(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Ar
     >>> np.allclose(residual, 0.0)
     True
     """
-    sums: Array = _normal_equations(model, data, threads, q, v, a, tau, features,
+    further, count = _padded(features)
+    sums: Array = _normal_equations(model, data, threads, q, v, a, tau, further,
                                     _not_negative(model, weights))
     first = axis_lengths(model, ("regression",))[0] - la.SIMD_WIDTH
-    torque, columns = first + NFEATURES, np.r_[:10 * model.njoints, first:first + NFEATURES]
+    torque, columns = first + NFEATURES, np.r_[:10 * model.njoints, first:first + count]
     WW = np.empty((model.nv, len(columns), len(columns)))
     above = columns[:, None] <= columns             # on and above the diagonal
     for k in range(model.nv):
         upper = sums[k][np.ix_(columns, columns)]
         WW[k] = np.where(above, upper, upper.T)
     return NormalEquations(WW, sums[:, columns, torque], sums[:, torque, torque].copy())
+
+
+def _padded(features: ArrayLike) -> tuple[ArrayLike, int]:
+    """Features with zeros in the columns that are not used, and the number of the others."""
+    array = np.asarray(features)
+    count = array.shape[-1] if array.ndim in (2, 3) else NFEATURES
+    if count >= NFEATURES:              # others are rejected as other arrays are
+        return features, count
+    padded = np.zeros((*array.shape[:-1], NFEATURES))
+    padded[..., :count] = array
+    return padded, count
 
 
 def _not_negative(model: Model, weights: ArrayLike | None) -> Array | None:
