@@ -34,14 +34,14 @@ def repeats(arrays: Mapping[str, Any]) -> NDArray[np.bool_]:
     In a motion, these are messages that were sent twice. If most are, states are published more
     often than they are measured, and none is marked.
     """
-    same = np.ones(len(arrays["q"]), bool)
+    same: Any = np.ones(len(arrays["q"]), bool)
     same[:1] = False
     for name in ("q", "v", "tau"):
         if (array := arrays[name]) is not None:
             same[1:] &= (array[1:] == array[:-1]).all(axis=1)
     moves = np.zeros(len(same) + 2 * _BESIDE, bool)
     moves[_BESIDE + 1:-_BESIDE] = (arrays["q"][1:] != arrays["q"][:-1]).any(axis=1)
-    near = np.lib.stride_tricks.sliding_window_view(moves, _BESIDE).any(axis=1)
+    near: Any = np.lib.stride_tricks.sliding_window_view(moves, _BESIDE).any(axis=1)
     same &= near[:len(same)] & near[_BESIDE + 1:]       # before, and after
     result: NDArray[np.bool_] = same & (same.sum() < _MANY * max(moves.sum(), 1))
     return result
