@@ -22,7 +22,6 @@ from .filtering import JointSlices, Segment, is_actuated, joint_slices, settling
 
 _SHARE = 0.25           # of the first cutoff: the lowest one that is tried
 _STEP = 0.5 ** 0.5      # from one candidate to the next
-_WORSE = 2              # candidates after which lower ones are not tried
 _STRETCHES = 8          # of consecutive samples, each of which is held out once
 _LONGEST = 4000         # samples of a stretch, at most
 _ROWS = 2400            # samples of the regression, at most
@@ -68,13 +67,14 @@ def best_cutoff(model: Model, tau: Array, segments: Sequence[Segment], rate: flo
     reference = _errors(model, motion, moves)
     if not reference.size:
         return first
-    best, least, worse, cutoff = first, np.log(_BETTER), 0, first * _STEP
-    while cutoff >= lowest and worse < _WORSE:
-        gain = np.log(_errors(model, stretches(cutoff), moves) / reference).mean(axis=1)
-        if gain.mean() < min(least, -_CERTAIN * gain.std() / np.sqrt(len(gain))):
-            best, least, worse = cutoff, gain.mean(), 0
-        else:
-            worse += 1
+    best, least, cutoff = first, 0.0, first * _STEP
+    while cutoff >= lowest:
+        gain = np.nanmean(np.log(_errors(model, stretches(cutoff), moves) / reference), axis=1)
+        if gain.mean() >= least:
+            break
+        least = gain.mean()
+        if least < min(np.log(_BETTER), -_CERTAIN * gain.std() / np.sqrt(len(gain))):
+            best = cutoff
         cutoff *= _STEP
     return best
 
@@ -104,12 +104,16 @@ def _stretch(model: Model, tau: Array, piece: Segment, margin: int, step: int, c
 
 
 def _errors(model: Model, motion: Sequence[Stretch], moves: Sequence[np.ndarray]) -> Array:
-    """RMS torque errors in each stretch with parameters from the others, (stretches, joints)."""
+    """RMS torque errors in each stretch with parameters from the others, (stretches, joints).
+
+    NaN where a joint does not move; without joints that move in fewer than half of the stretches.
+    """
     sums = [_equations(model, one, weights) for one, weights in zip(motion, moves)]
     H, g, squares = (np.array(values) for values in zip(*sums))
     counts = np.array([weights.sum(axis=0) for weights in moves], float)
-    joints = np.flatnonzero((counts > 0).all(axis=0) & (squares > 0.0).all(axis=0))
-    if not joints.size:
+    known = (counts > 0.0) & (squares > 0.0)
+    joints = np.flatnonzero(known.mean(axis=0) > 0.5)
+    if not known[:, joints].any(axis=1).all() or not joints.size:
         return np.zeros((len(motion), 0))
     all_H, all_g, all_squares = H.sum(axis=0), g.sum(axis=0), squares.sum(axis=0)
     total = np.maximum(counts.sum(axis=0), 1.0)
@@ -118,8 +122,9 @@ def _errors(model: Model, motion: Sequence[Stretch], moves: Sequence[np.ndarray]
     errors = []
     for n in range(len(motion)):
         x = _solution(model, all_H - H[n], all_g - g[n], variance, joints)
-        errors.append(_cost(H[n], g[n], squares[n], x)[joints] / counts[n, joints])
-    return np.sqrt(np.maximum(errors, 1e-12 * variance[joints]))
+        squared = _cost(H[n], g[n], squares[n], x) / np.maximum(counts[n], 1.0)
+        errors.append(np.where(known[n], np.maximum(squared, 1e-12 * variance), np.nan)[joints])
+    return np.sqrt(errors)
 
 
 def _equations(model: Model, one: Stretch, weights: np.ndarray) -> tuple[Array, Array, Array]:

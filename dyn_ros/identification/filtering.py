@@ -23,7 +23,7 @@ from ..engine.model.model import Model
 
 ORDER = 4                       # of the filter, which is applied twice
 HIGHEST = 0.2                   # largest cutoff that is chosen, relative to the sampling rate
-_FASTEST = 20.0                 # Hz, the same; faster parts of a motion are jumps of friction
+FASTEST = 20.0                  # Hz, the same; faster parts of a motion are jumps of friction
 _SETTLED = 2.0                  # periods of the cutoff after which ends do not matter: 1e-3 of a
 _LOWEST = 5e-4                  # smallest one
 _MARGIN = 8.0                   # periods of the cutoff by which blocks overlap
@@ -98,7 +98,7 @@ def choose_cutoff(spectra: Iterable[Spectrum], rate: float, longest: float,
     length of the longest segment [s]; ``derivative`` is 2 for spectra of positions, 1 for those of
     velocities.
     """
-    highest = min(HIGHEST * rate, _FASTEST)
+    highest = min(HIGHEST * rate, FASTEST)
     lowest = min(lowest_cutoff(rate, longest), highest)
     candidates = np.geomspace(lowest, highest, 100)
     error = np.zeros(len(candidates))

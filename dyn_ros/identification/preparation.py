@@ -46,14 +46,14 @@ def prepare(model: Model, time: ArrayLike, raw: dict[str, Array | None], contact
     recording.split()
     filtering.make_continuous(model, recording.arrays["q"])
     v, a = recording.arrays["v"], recording.arrays["a"]
-    repeats = np.zeros(0, bool)
+    repeats = held = np.zeros(0, bool)
     if v is None or a is None:
         recording.correct_stamps()
         recording.choose(cutoff)
         recording.join_gaps()
         recording.report_gaps()
         recording.drop_short()
-        repeats = recording.repeats()
+        repeats, held = recording.repeats(), recording.held()
         v, a = recording.differentiate()
     elif cutoff is not None:
         raise ValueError(f"cutoff: expected None, since v and a are given, got {cutoff!r}")
@@ -65,6 +65,7 @@ def prepare(model: Model, time: ArrayLike, raw: dict[str, Array | None], contact
     segment = np.repeat(np.arange(len(recording.segments), dtype=np.int32),
                         [len(segment) - 2 * recording.drop for segment in recording.segments])
     weight = _weights(kept["q"], v, recording.noise[1], segment)
+    weight[:len(held)][held] = 0.0
     recording.report_repeats(repeats[weight[:len(repeats)] == 1.0])
     return {**kept, "v": v, "a": a, "weight": weight, "segment": segment,
             "contacts": tuple(contacts), "warnings": tuple(recording.warnings),
@@ -165,15 +166,14 @@ class _Preparation:
                        for name, array in self.arrays.items()}
 
     def correct_stamps(self) -> None:
-        """Remove the error of the stamps that all joints show."""
+        """Remove the jitter of the stamps."""
         time, rate = self.arrays["time"], 1.0 / self.period
-        segments = self._joined(stamps.CUTOFF * rate)
-        shifts = stamps.common_shifts(time, self.arrays["q"], segments, rate)
-        if shifts is None:
-            return
-        self.warnings.append(f"time stamps jitter by {1e3 * np.std(shifts):.2g} ms (RMS), as the "
-                             "positions of all joints show; they are corrected")
-        self.arrays["time"] = stamps.shifted(time, shifts, segments, self.period)
+        segments = self._joined(stamps.cutoff(rate))
+        corrected = stamps.corrected(time, self.arrays["q"], segments, rate)
+        if corrected is not None:
+            self.warnings.append(f"time stamps jitter by {1e3 * np.std(corrected - time):.2g} ms "
+                                 "(RMS), as the positions show; they are corrected")
+            self.arrays["time"] = corrected
 
     def split(self) -> None:
         time = self.arrays["time"]
@@ -311,6 +311,16 @@ class _Preparation:
         for column in q.T:
             same[1:] &= column[1:] == column[:-1]
         return same[self.rows()]
+
+    def held(self) -> NDArray[np.bool_]:
+        """Whether the efforts of each kept row are those of the row before, as in most rows."""
+        held = stamps.held(self.arrays["q"], self.arrays["tau"])
+        if held is None:
+            return np.zeros(0, bool)
+        self.warnings.append(f"{100.0 * held.mean():.0f} % of the samples repeat the efforts of the "
+                             "sample before: they are published less often than positions, and are "
+                             "not used where they repeat")
+        return held[self.rows()]
 
     def report_repeats(self, repeats: NDArray[np.bool_]) -> None:
         share = repeats.mean() if repeats.size else 0.0

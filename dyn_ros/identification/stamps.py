@@ -10,16 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.kernel.types import Array
-from .filtering import Segment, derivatives
+from .filtering import FASTEST, HIGHEST, Segment, derivatives
 
 _IRREGULAR = 0.01       # periods: the deviation of steps above which stamps can jitter
-CUTOFF = 0.01          # of the filter of the motion, relative to the rate, while shifts are sought
-_ROUNDS = 5             # of shifts and noise in turn
-_EXPLAINED = 0.5        # of a joint's deviation must remain at most, with shifts from other joints
+_ROUNDS = 3             # of shifts and noise in turn
+_EXPLAINED = 0.7        # of the deviations remain: less than half of their power is something else
+_SIMPLER = 1.2          # times the deviation of shifts: equal spacing is more probable
+_DRIFT = 1.0            # s, in which a clock does not drift
 _NORMAL = 1.4826        # standard deviation of normal noise over its median size
-_CLOSEST = 0.01         # periods between two samples at least
+_FARTHEST = 4.0         # standard deviations of the jitter: larger ones are jumps of the motion
+_CLOSEST = 0.1          # periods between two samples at least
 _BESIDE = 3             # rows before and after in which a robot that moves has moved
 _MANY = 0.5             # times the rows that moved
+_HELD = 0.4             # of the samples in motion, at least, if efforts are held
+_REGULAR = 0.8          # of the steps between new efforts, at least
 _FEWEST = 200           # samples
 
 
@@ -34,81 +38,127 @@ def repeats(arrays: Mapping[str, Any]) -> NDArray[np.bool_]:
     In a motion, these are messages that were sent twice. If most are, states are published more
     often than they are measured, and none is marked.
     """
-    same: Any = np.ones(len(arrays["q"]), bool)
-    same[:1] = False
-    for name in ("q", "v", "tau"):
-        if (array := arrays[name]) is not None:
-            same[1:] &= (array[1:] == array[:-1]).all(axis=1)
+    same = np.concatenate([[False], np.logical_and.reduce(
+        [(array[1:] == array[:-1]).all(axis=1) for name in ("q", "v", "tau")
+         if (array := arrays[name]) is not None])])
     moves = np.zeros(len(same) + 2 * _BESIDE, bool)
     moves[_BESIDE + 1:-_BESIDE] = (arrays["q"][1:] != arrays["q"][:-1]).any(axis=1)
-    near: Any = np.lib.stride_tricks.sliding_window_view(moves, _BESIDE).any(axis=1)
-    same &= near[:len(same)] & near[_BESIDE + 1:]       # before, and after
-    result: NDArray[np.bool_] = same & (same.sum() < _MANY * max(moves.sum(), 1))
+    near: NDArray[np.bool_] = np.lib.stride_tricks.sliding_window_view(moves, _BESIDE).any(axis=1)
+    few = same.sum() < _MANY * max(moves.sum(), 1)
+    result: NDArray[np.bool_] = same & few & near[:len(same)] & near[_BESIDE + 1:]
     return result
 
 
-def common_shifts(time: Array, q: Array, segments: Sequence[Segment], rate: float) -> Array | None:
-    """By how much later than its stamp each row was measured [s], (B,); None: stamps do not jitter.
+def held(q: Array, tau: Array) -> NDArray[np.bool_] | None:
+    """Whether each row has the efforts of the row before, (B,); None if efforts are not held.
 
-    All joints of a row share one stamp, so that its error appears in the deviation of all positions
-    from a smooth motion, in proportion to their velocities. Least squares, weighted by the noise of
-    the joints, and biased to zero by the size of the jitter. To prove it, shifts from one half of
-    the joints must explain the deviations of the other half.
+    Efforts that are published less often than positions repeat equally often. Efforts that are
+    rounded do not.
     """
-    shifts = np.zeros(len(time))
-    explained = []
-    for segment in segments:
-        rows = slice(*segment)
-        steps = np.diff(time[rows])
-        if len(segment) < _FEWEST or q.shape[1] < 2 or np.std(steps) * rate < _IRREGULAR:
-            continue
-        smooth = [derivatives(time[rows], column, CUTOFF * rate, 1) for column in q[rows].T]
-        deviation = q[rows] - np.stack([one[0] for one in smooth], axis=1)
-        v = np.stack([one[1] for one in smooth], axis=1)
-        shifts[rows], noise = _shifts(deviation, v)
-        explained.append(_remaining(deviation, v, noise))
-    if not explained or np.median(explained) > _EXPLAINED:
+    same = np.concatenate([[False], (tau[1:] == tau[:-1]).all(axis=1)])
+    moves = np.concatenate([[True], (q[1:] != q[:-1]).any(axis=1)])
+    if (same & moves).sum() <= _HELD * moves.sum():
         return None
-    return shifts
+    lengths = np.diff(np.flatnonzero(~same & moves))
+    regular = np.abs(lengths - np.median(lengths)) <= 1.0 if len(lengths) else lengths
+    return same if len(lengths) >= _FEWEST and regular.mean() > _REGULAR else None
 
 
-def shifted(time: Array, shifts: Array, segments: Sequence[Segment], period: float) -> Array:
-    """Stamps with shifts; each remains after the one before it in its segment."""
-    result = time + shifts
+def corrected(time: Array, q: Array, segments: Sequence[Segment], rate: float) -> Array | None:
+    """Stamps without their jitter [s], (B,); None: they have none that the positions show.
+
+    Either the samples are equally spaced and the stamps are not, or all positions of a row are late
+    by the same time. The longest segment shows which makes the motion smooth: deviations from a
+    filtered motion are then the noise of the positions alone. Samples that are not equally spaced,
+    with stamps that say so, are left as they are.
+    """
+    longest = slice(*max(segments, key=len))
+    steps = np.diff(time[longest])
+    if len(steps) < _FEWEST or np.std(steps) * rate < _IRREGULAR:
+        return None
+    before = _deviation(time[longest], q[longest], rate)
+    noise = _size(before[0] - before[1] * _shift(*before)[:, None])
+    grid = _deviation(_grid(time[longest]), q[longest], rate)[0]
+    sizes = [_relative(one, noise) for one in (before[0], grid, _from_others(*before, noise))]
+    if min(sizes[1:]) > _EXPLAINED * sizes[0]:
+        return None
+    result = time.copy()
     for segment in segments:
         rows = slice(*segment)
-        steps = np.arange(len(segment)) * (_CLOSEST * period)
-        result[rows] = np.maximum.accumulate(result[rows] - steps) + steps
+        if sizes[1] < _SIMPLER * sizes[2]:
+            result[rows] = _grid(time[rows])
+        elif len(segment) > _FEWEST:
+            result[rows] = _shifted(time[rows], q[rows], rate)
     return result
 
 
-def _shifts(deviation: Array, v: Array) -> tuple[Array, Array]:
-    """The shift of each row (B,), and the noise of each joint."""
+def _grid(time: Array) -> Array:
+    """Equally spaced times near stamps, in which samples may be missing; the clock may drift."""
+    period = float(np.median(np.diff(time))) if len(time) > 1 else 1.0
+    count = np.concatenate([[0.0], np.cumsum(np.maximum(np.round(np.diff(time) / period), 1.0))])
+    if len(time) < _FEWEST:
+        return time
+    grid = np.polyval(np.polyfit(count, time - time[0], 1), count) + time[0]
+    width = min(max(round(_DRIFT / period), 1), len(time))
+    kernel = np.ones(width) / width
+    drift = np.pad(time - grid, (width // 2, (width - 1) // 2), mode="edge")
+    result: Array = grid + np.convolve(drift, kernel, "valid")
+    return result
+
+
+def _shifted(time: Array, q: Array, rate: float) -> Array:
+    """Stamps that are shifted by the time that all joints show; their order remains."""
+    steps = np.arange(len(time)) * (_CLOSEST / rate)
+    for _ in range(_ROUNDS):
+        time = time + _shift(*_deviation(time, q, rate))
+        time = np.maximum.accumulate(time - steps) + steps
+    return time
+
+
+def _deviation(time: Array, q: Array, rate: float) -> tuple[Array, Array]:
+    """Measured minus filtered positions, and the rates of the latter, (B, nq) each."""
+    smooth = [derivatives(time, column, cutoff(rate), 1) for column in q.T]
+    return (q - np.stack([one[0] for one in smooth], axis=1),
+            np.stack([one[1] for one in smooth], axis=1))
+
+
+def _shift(deviation: Array, v: Array) -> Array:
+    """By how much later than its stamp each row was measured, (B,).
+
+    Least squares of the deviations of all joints, weighted by their noise, and biased to zero by
+    the size of the jitter.
+    """
     noise = _size(deviation)
     shift = np.zeros(len(v))
     for _ in range(_ROUNDS):
-        weight = 1.0 / noise ** 2
-        information = (v ** 2) @ weight
-        raw = (v * deviation) @ weight / np.maximum(information, 1e-300)
+        information = (v ** 2) @ noise ** -2
+        raw = (v * deviation) @ noise ** -2 / np.maximum(information, 1e-300)
         certain = information >= np.median(information)
-        spread = float(_size(raw[certain, None])[0])
-        shift = raw * information / (information + 1.0 / spread ** 2)
+        jitter = float(_size(raw[certain, None])[0])
+        shift = raw * information / (information + jitter ** -2)
+        shift = np.clip(shift, -_FARTHEST * jitter, _FARTHEST * jitter)
         noise = _size(deviation - shift[:, None] * v)
-    return shift, noise
+    return shift
 
 
-def _remaining(deviation: Array, v: Array, noise: Array) -> float:
-    """What is left of the deviations of joints, with shifts from the other joints."""
-    left: list[float] = []
-    for half in (slice(0, None, 2), slice(1, None, 2)):
-        others = np.ones(v.shape[1], bool)
-        others[half] = False
-        weight = others / noise ** 2
-        information = (v ** 2) @ weight
-        shift = (v * deviation) @ weight / np.maximum(information, 1e-300)
-        rest = _size((deviation - shift[:, None] * v)[:, half])
-        left.extend(rest / _size(deviation[:, half]))
-    return float(np.median(left))
+def _from_others(deviation: Array, v: Array, noise: Array) -> Array:
+    """What is left of the deviations of joints, with shifts that the other joints show."""
+    left = deviation.copy()
+    for k in range(v.shape[1]):
+        weight = np.where(np.arange(v.shape[1]) == k, 0.0, noise ** -2)
+        shift = (v * deviation) @ weight / np.maximum((v ** 2) @ weight, 1e-300)
+        left[:, k] -= shift * v[:, k]
+    return left
+
+
+def _relative(deviation: Array, noise: Array) -> float:
+    """The size of deviations relative to the noise of the joints."""
+    return float(np.sqrt(np.mean((_size(deviation) / noise) ** 2)))
+
+
+def cutoff(rate: float) -> float:
+    """Of the filter of the motion while jitter is sought [Hz]."""
+    return min(HIGHEST * rate, FASTEST)
 
 
 def _size(x: Array) -> Array:

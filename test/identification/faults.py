@@ -1,0 +1,75 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What goes wrong on the way from a real robot to a recording, with known truth.
+
+    recording = record(true, stopping(excite(model), 9.0))      # an abrupt stop
+    seen = jittered(with_gaps(recording), 3e-4)                 # faults can be combined
+    samples = seen.samples(model)
+
+The exact arrays of what is returned are those of its rows. Where values repeat, they are what was
+true when they were measured.
+"""
+import dataclasses
+
+import numpy as np
+
+
+def rows_of(recording, rows):
+    """Some rows of a recording."""
+    arrays = {field.name: value[rows] for field in dataclasses.fields(recording)
+              if field.name != "offset"
+              and isinstance(value := getattr(recording, field.name), np.ndarray)}
+    return dataclasses.replace(recording, **arrays)
+
+
+def jittered(recording, size=3e-4, seed=0):
+    """Stamps of the computer that receives the measurements: late by a random time [s], in order.
+
+    The times of the measurements are those of ``recording``.
+    """
+    rng = np.random.default_rng(seed)
+    late = np.clip(size * rng.standard_normal(len(recording.time)), -3.0 * size, 3.0 * size)
+    stamps = np.sort(recording.time + late)
+    return dataclasses.replace(recording, time=stamps)
+
+
+def with_repeats(recording, share=0.05, seed=0):
+    """Rows that have the numbers of the row before with a new stamp, never two in a row."""
+    rng = np.random.default_rng(seed)
+    repeated = rng.random(len(recording.time)) < share
+    repeated[0] = False
+    repeated[1:] &= ~repeated[:-1]
+    return dataclasses.replace(rows_of(recording, np.arange(len(repeated)) - repeated),
+                               time=recording.time)
+
+
+def with_gaps(recording, count=10, length=8, seed=0):
+    """A few consecutive samples are lost, several times."""
+    rng = np.random.default_rng(seed)
+    lost = np.zeros(len(recording.time), bool)
+    for start in rng.integers(1, len(lost) - length, count):
+        lost[start:start + length] = True
+    return rows_of(recording, ~lost)
+
+
+def with_coarse_efforts(recording, step=0.0, held=1):
+    """Efforts in steps [N m], published only with every so manieth sample and held until then."""
+    rows = np.arange(len(recording.time)) // held * held
+    tau = recording.tau[rows]
+    return dataclasses.replace(recording, tau=np.round(tau / step) * step if step else tau)
+
+
+def stopping(motion, stop, within=0.05):
+    """A motion that stops abruptly: a function of time to q, v, a, as ``recordings.waves``."""
+    function = motion.at if hasattr(motion, "at") else motion
+
+    def stopped(time):
+        x = np.clip((np.asarray(time) - stop) / within, 0.0, 1.0)[:, None]
+        braking = (x > 0.0) & (x < 1.0)
+        speed = 1.0 - 3.0 * x ** 2 + 2.0 * x ** 3                       # of the motion's own time
+        change = np.where(braking, (6.0 * x ** 2 - 6.0 * x) / within, 0.0)
+        passed = within * (x - x ** 3 + 0.5 * x ** 4)[:, 0]
+        q, v, a = function(np.minimum(time, stop) + passed)
+        return q, speed * v, speed ** 2 * a + change * v
+
+    return stopped
