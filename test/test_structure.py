@@ -13,7 +13,8 @@ ORDER = (
     "engine/algorithms/kinematics", "engine/algorithms/dynamics", "engine/algorithms/derivatives",
     "engine/algorithms/centroidal", "engine/algorithms/constrained", "engine/algorithms/contacts",
     "engine/algorithms/regressors", "engine/algorithms/filters", "engine/algorithms", "engine",
-    "check", "model", "drives", "identification", "identification/report", "observer", "cdr",
+    "check", "model", "drives", "identification/motion", "identification",
+    "identification/report", "observer", "cdr",
     "states", "logs/formats", "logs/write", "logs/run", "logs", "viewer/scene", "viewer/page",
     "viewer", "nodes/robot", "nodes/messages", "nodes/base", "nodes/services", "nodes/markers",
     "nodes", "export/specialize", "export", "demo", "command", ".")

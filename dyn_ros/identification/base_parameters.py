@@ -14,7 +14,7 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.inputs import require_model
-from .filtering import is_actuated, joint_slices
+from .motion.filtering import is_actuated, joint_slices
 from .result import BaseEstimate
 from .samples import Samples
 

@@ -19,9 +19,9 @@ from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
 from ..engine.model.inputs import positive_each, require_model
 from .base_parameters import FEATURES, Unknowns, is_linear, structure, undetermined
-from .filtering import is_actuated
 from .friction_terms import TERMS, FrictionTerms, choose_terms
 from .least_squares import Fit, Problem, median_deviation
+from .motion.filtering import is_actuated
 from .physical import Reference
 from .result import BaseEstimate, Identification, JointResult
 from .samples import Samples

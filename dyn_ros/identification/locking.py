@@ -16,7 +16,7 @@ from ..engine.kernel.types import Array
 from ..engine.model.inputs import require_model
 from ..engine.model.model import Model
 from .columns import Columns, Table
-from .preparation import STUCK
+from .motion.preparation import STUCK
 from .samples import Samples
 
 

@@ -17,7 +17,7 @@ from ..engine.model.parameters import from_pseudo_inertia, pseudo_inertia
 from ..engine.spatial.inertia import Inertia
 from ..engine.spatial.value import require
 from .base_parameters import NUMBERS
-from .filtering import is_actuated
+from .motion.filtering import is_actuated
 from .physical import decomposed, fit
 from .samples import Samples
 

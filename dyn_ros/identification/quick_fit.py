@@ -9,7 +9,7 @@ from ..engine.algorithms import joint_torque_regressor
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
-from .filtering import is_actuated
+from .motion.filtering import is_actuated
 
 ROWS = 2400             # samples that suffice
 OWN = 4                 # columns of a joint alone: armature, damping, Coulomb friction, offset

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model.inputs import require_model
 from ..engine.model.model import Model
-from . import preparation
 from .columns import Columns, Table, write
-from .filtering import is_actuated
+from .motion import arrays, preparation
+from .motion.filtering import is_actuated
 
 
 class States(Protocol):
@@ -219,7 +219,7 @@ class Samples:
             Wrong shape, a number that is not finite (names the joint, index and time), a
             recording that is too short, or an unknown frame.
         """
-        raw = {name: None if value is None else preparation.copied_rows(model, name, axes, value)
+        raw = {name: None if value is None else arrays.copied_rows(model, name, axes, value)
                for name, axes, value in (
                    ("q", ("nq",), q), ("v", ("nv",), v), ("a", ("nv",), a),
                    ("tau", ("nv",), tau), ("f_ext", ("njoints", 6), f_ext))}

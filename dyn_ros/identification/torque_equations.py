@@ -19,8 +19,8 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model, ReferenceFrame
 from . import normal_equations as ne
 from .base_parameters import FEATURES, Unknowns, in_columns
-from .filtering import is_actuated
 from .friction_terms import FrictionTerms, step
+from .motion.filtering import is_actuated
 from .samples import Samples
 
 _DEPENDENT = 1e-12      # squared size of a combination of unit forces that counts as zero

@@ -240,7 +240,7 @@ class _Maker:
 
     def torque(self, terms: dict[str, Array]) -> None:
         """Inverse dynamics of the filtered acceleration."""
-        from ..identification.filtering import derivatives, settling_samples
+        from ..identification.motion.filtering import derivatives, settling_samples
         states, settings = self._states, self._settings
         torque = np.full(states.v.shape, np.nan)
         for rows in runs(states.stamp, is_moving_known(states, settings.max_gap),

@@ -170,8 +170,8 @@ class Recording:
 
 def gaps_of(stamp: NDArray[np.int64]) -> tuple[tuple[float, float], ...]:
     """Times before and after each gap or jump back [s]."""
-    from ..identification.filtering import segments_of
-    from ..identification.preparation import GAP
+    from ..identification.motion.filtering import segments_of
+    from ..identification.motion.preparation import GAP
     if len(stamp) < 2:
         return ()
     segments, _ = segments_of(1e-9 * (stamp - stamp[0]), GAP)

@@ -219,7 +219,7 @@ def _deviation(joints: list[_Joint], delay: float, nv: int, period: float
 
 def _segments(samples: Samples) -> list[slice]:
     """The rows of each segment that a spline can have."""
-    from ..identification.filtering import divided  # needs SciPy
+    from ..identification.motion.filtering import divided  # needs SciPy
     return [slice(*one) for one in divided(np.diff(samples.segment) != 0) if len(one) > 3]
 
 

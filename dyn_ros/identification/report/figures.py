@@ -15,8 +15,8 @@ from ...engine.call.data import Data
 from ...engine.kernel.types import Array
 from ...engine.model import Model
 from ...engine.model.parameters import pseudo_inertia
-from ..filtering import is_actuated, segments_of
-from ..preparation import GAP
+from ..motion.filtering import is_actuated, segments_of
+from ..motion.preparation import GAP
 from ..result import Identification
 from ..samples import Samples
 from ..torque_equations import eliminations

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.kernel.types import Array
-from ..filtering import is_actuated
+from ..motion.filtering import is_actuated
 from ..result import Identification, JointResult
 from . import figures
 

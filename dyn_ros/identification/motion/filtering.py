@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.kernel import lie
-from ..engine.kernel.types import Array
-from ..engine.model.model import Model
+from ...engine.kernel import lie
+from ...engine.kernel.types import Array
+from ...engine.model.model import Model
 
 ORDER = 4                       # of the filter, which is applied twice
 HIGHEST = 0.2                   # largest cutoff that is chosen, relative to the sampling rate

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.kernel.types import Array
+from ...engine.kernel.types import Array
 from .filtering import FASTEST, HIGHEST, Segment, derivatives
 
 _IRREGULAR = 0.01       # periods: the deviation of steps above which stamps can jitter
@@ -43,7 +43,7 @@ def repeats(arrays: Mapping[str, Any]) -> NDArray[np.bool_]:
          if (array := arrays[name]) is not None])])
     moves = np.zeros(len(same) + 2 * _BESIDE, bool)
     moves[_BESIDE + 1:-_BESIDE] = (arrays["q"][1:] != arrays["q"][:-1]).any(axis=1)
-    near: NDArray[np.bool_] = np.lib.stride_tricks.sliding_window_view(moves, _BESIDE).any(axis=1)
+    near = np.any(np.lib.stride_tricks.sliding_window_view(moves, _BESIDE), axis=1)
     few = same.sum() < _MANY * max(moves.sum(), 1)
     result: NDArray[np.bool_] = same & few & near[:len(same)] & near[_BESIDE + 1:]
     return result

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import solve
 
-from ..engine.algorithms import normal_equations
-from ..engine.call.data import Data
-from ..engine.kernel.types import Array
-from ..engine.model.model import Model
+from ...engine.algorithms import normal_equations
+from ...engine.call.data import Data
+from ...engine.kernel.types import Array
+from ...engine.model.model import Model
 from .filtering import JointSlices, Segment, is_actuated, joint_slices, settling_samples
 
 _SHARE = 0.25           # of the first cutoff: the lowest one that is tried

@@ -1,0 +1,80 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The arrays of a recording, checked."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...engine.kernel.types import Array, ArrayLike
+from ...engine.model.inputs import as_array, coordinate, require_model, require_valid
+from ...engine.model.model import Model
+from .stamps import readable
+
+_CHUNK = 65536
+
+
+def copied_rows(model: Model, name: str, axes: tuple[str | int, ...], value: ArrayLike) -> Array:
+    """A copy of an array with a row for each sample, checked."""
+    array, batched = as_array(require_model(model), name, axes, value)
+    if not batched:
+        shape = ", ".join(str(getattr(model, axis) if isinstance(axis, str) else axis)
+                          for axis in axes)
+        raise ValueError(f"{name}: expected shape (B, {shape}), a row for each sample, "
+                         f"got {array.shape}")
+    return array.copy()
+
+
+def stamps_of(time: ArrayLike) -> Array:
+    stamps = np.asarray(time)
+    if stamps.ndim != 1 or len(stamps) < 2 or stamps.dtype.kind not in "fiu":
+        raise ValueError("time: expected the stamps of at least 2 samples in s, shape (B,), got "
+                         f"shape {stamps.shape} of {stamps.dtype}")
+    finite = np.isfinite(stamps)
+    if not finite.all():
+        raise ValueError("time: expected finite numbers, got "
+                         f"{stamps[np.argmin(finite)]} in time[{np.argmin(finite)}]")
+    return np.array(stamps, float)
+
+
+def known_contacts(model: Model, contacts: Sequence[str], in_contact: ArrayLike | None
+                    ) -> NDArray[np.bool_] | None:
+    """Whether each of the frames is in contact in each sample, checked."""
+    if isinstance(contacts, str):
+        raise ValueError(f"contacts: expected a sequence of names, got the string {contacts!r}")
+    for name in contacts:
+        if name not in model.frame_names:
+            raise ValueError(f"contacts: no frame named {name!r}; available: "
+                             f"{', '.join(model.frame_names)}")
+    if in_contact is None:
+        return None
+    state = np.asarray(in_contact)
+    if state.ndim != 2 or state.shape[1] != len(contacts):
+        raise ValueError(f"in_contact: expected shape (B, {len(contacts)}), for contacts "
+                         f"{tuple(contacts)}, got {state.shape}")
+    if not np.isin(state, (0, 1)).all():
+        raise ValueError("in_contact: expected True and False, or 0 and 1")
+    return state.astype(bool)
+
+
+def check(model: Model, time: Array, raw: dict[str, Array | None],
+           in_contact: NDArray[np.bool_] | None) -> None:
+    """Raise a ValueError unless all rows are finite and as many as time stamps."""
+    for name, array in (*raw.items(), ("in_contact", in_contact)):
+        if array is not None and len(array) != len(time):
+            raise ValueError(f"{name}: expected a row for each of the {len(time)} time stamps, "
+                             f"got {len(array)}")
+    for name, array in raw.items():
+        axes = {"q": ("nq",), "f_ext": ("njoints", 6)}.get(name, ("nv",))
+        for start in range(0, len(time), _CHUNK):
+            if array is None or np.isfinite(array[start:start + _CHUNK]).all():
+                continue
+            row, *rest = map(int, np.argwhere(~np.isfinite(array[start:start + _CHUNK]))[0])
+            index = (start + row, *rest)
+            raise ValueError(
+                f"{name}: expected finite numbers, got {array[index]} in "
+                f"{name}[{', '.join(map(str, index))}]{coordinate(model, axes, index)} at time "
+                f"{readable(time[start + row])} s; remove these samples")
+    require_valid(model, "q", ("nq",), raw["q"])
