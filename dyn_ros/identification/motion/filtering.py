@@ -32,6 +32,7 @@ _WINDOW = 20.0                  # shape of the Kaiser window: 150 dB from a peak
 _RESOLUTION = 8.0               # length of a window [s]
 _NEARLY = 0.8
 _SYSTEMATIC = 30.0              # weight of what the filter removes; noise averages out
+_REMOVED = 0.02                 # of velocities (RMS), at most, by the lowest cutoff
 _NOISE_BAND = 0.25, 0.45        # where spectra contain nothing but noise, relative to the rate
 _ABOVE = 30.0                   # times the noise floor: motion, even in a spectrum of few windows
 _ROUNDING = 1e-13               # the least noise: that of the arithmetic
@@ -94,12 +95,12 @@ def choose_cutoff(spectra: Iterable[Spectrum], rate: float, longest: float,
     """Return the cutoff with the smallest predicted error of accelerations [Hz].
 
     The error is the part of the motion that the filter removes, which biases what is identified,
-    plus the noise that it leaves. Each joint counts relative to its own motion. ``longest`` is the
-    length of the longest segment [s]; ``derivative`` is 2 for spectra of positions, 1 for those of
-    velocities.
+    plus the noise that it leaves. Each joint counts relative to its own motion. The filter settles
+    within a fifth of the longest segment [s]; ``derivative`` is 2 for spectra of positions, 1 for
+    those of velocities.
     """
     highest = min(HIGHEST * rate, FASTEST)
-    lowest = min(lowest_cutoff(rate, longest), highest)
+    lowest = _shortest(rate, longest)
     candidates = np.geomspace(lowest, highest, 100)
     error = np.zeros(len(candidates))
     for spectrum in spectra:
@@ -115,9 +116,26 @@ def choose_cutoff(spectra: Iterable[Spectrum], rate: float, longest: float,
     return float(candidates[np.argmin(error)])
 
 
-def lowest_cutoff(rate: float, longest: float) -> float:
-    """The lowest cutoff [Hz]: the filter settles within a fifth of the longest segment [s]."""
-    return max(_LOWEST * rate, 5.0 * _SETTLED / longest)
+def lowest_cutoff(spectra: Sequence[Spectrum], rate: float, longest: float,
+                  derivative: int = 2) -> float:
+    """The lowest cutoff that leaves all but a fiftieth of the velocities [Hz].
+
+    Each joint counts relative to its own motion; the arguments are those of ``choose_cutoff``.
+    """
+    candidates = np.geomspace(_shortest(rate, longest), min(HIGHEST * rate, FASTEST), 50)
+    removed = np.zeros(len(candidates))
+    for spectrum in spectra:
+        power = (2.0 * math.pi * spectrum.frequency) ** (2 * derivative - 2)
+        motion = _motion(spectrum, rate) * power
+        left = 1.0 - _gain(spectrum.frequency, candidates[:, None])
+        removed += np.square(left) @ motion / max(motion.sum(), 1e-300)
+    removed[-1] = 0.0
+    return float(candidates[np.argmax(removed <= _REMOVED ** 2 * len(spectra))])
+
+
+def _shortest(rate: float, longest: float) -> float:
+    """The cutoff whose filter settles within a fifth of the longest segment [Hz]."""
+    return min(max(_LOWEST * rate, 5.0 * _SETTLED / longest), HIGHEST * rate, FASTEST)
 
 
 def _motion(spectrum: Spectrum, rate: float) -> Array:

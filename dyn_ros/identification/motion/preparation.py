@@ -15,7 +15,15 @@ from ...engine.model.inputs import finite_array
 from ...engine.model.model import Model
 from . import arrays, filtering, stamps
 from .cutoff import best_cutoff
-from .filtering import JointSlices, Segment, Spectrum, joint_slices, lowest_cutoff, velocities
+from .filtering import (
+    JointSlices,
+    Segment,
+    Spectrum,
+    choose_cutoff,
+    joint_slices,
+    lowest_cutoff,
+    velocities,
+)
 
 GAP = 3.5                       # sampling periods without a sample that end a segment
 _SHORT = 0.125                  # periods of the cutoff: gaps over which the motion is interpolated
@@ -153,11 +161,12 @@ class _Preparation:
         how = "given"
         if cutoff is None:
             longest = self.period * max(map(len, self.segments))
-            first = filtering.choose_cutoff(spectra, rate, longest, 1 if given else 2)
+            first, lowest = (limit(spectra, rate, longest, 1 if given else 2)
+                             for limit in (choose_cutoff, lowest_cutoff))
             self.cutoff = first
             if self.arrays["f_ext"] is None and self.arrays["in_contact"] is None:
                 self.cutoff = best_cutoff(self.model, self.arrays["tau"], self._joined(first), rate,
-                                          (first, lowest_cutoff(rate, longest)), self._rates)
+                                          (first, lowest), self._rates)
             how = f"chosen {'from their spectra' if self.cutoff == first else 'by torque errors'}"
             if self.cutoff > 0.99 * filtering.HIGHEST * rate:
                 self.warnings.append(

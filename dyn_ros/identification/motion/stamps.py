@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...engine.kernel.types import Array
 from .filtering import FASTEST, HIGHEST, Segment, derivatives
 
-_IRREGULAR = 0.01       # periods: the deviation of steps above which stamps can jitter
+_IRREGULAR = 0.01       # periods: less jitter does not matter
 _ROUNDS = 3             # of shifts and noise in turn
 _EXPLAINED = 0.7        # of the deviations remain: less than half of their power is something else
 _SIMPLER = 1.2          # times the deviation of shifts: equal spacing is more probable
@@ -89,7 +89,7 @@ def corrected(time: Array, q: Array, segments: Sequence[Segment], rate: float) -
             result[rows] = _grid(time[rows])
         elif len(segment) > _FEWEST:
             result[rows] = _shifted(time[rows], q[rows], rate)
-    return result
+    return result if np.std(result - time) * rate > _IRREGULAR else None
 
 
 def _grid(time: Array) -> Array:
