@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.urdf.text import encoding_of
 from ..engine.model.write import write_urdf
@@ -17,7 +21,7 @@ from . import arguments
 from .arguments import Commands, UsageError, positive, read_robot, reported
 
 if TYPE_CHECKING:
-    from ..identification import Identification
+    from ..identification import Identification, JointResult, Samples
 
 
 def add_identify(commands: Commands) -> None:
@@ -34,6 +38,13 @@ def add_identify(commands: Commands) -> None:
     arguments.add_root_joint(command)
     command.add_argument("--cutoff", type=positive, metavar="HZ",
                          help="of the filter of the positions (default: from their spectra)")
+    command.add_argument("--validate", nargs="+", default=[], type=Path, metavar="RECORDING",
+                         help="recordings that are not used; the errors on them are printed")
+    command.add_argument("--velocity", action="store_true",
+                         help="use the measured velocities as well")
+    command.add_argument("--effort-constant", nargs="+", default=[], metavar="X",
+                         help="torque per unit of measured effort, such as N m per ampere, with "
+                              "its sign: one number, one for each joint in order, or JOINT=X")
     command.add_argument("--columns", type=arguments.column, nargs="+", default=[],
                          metavar="SIGNAL=NAMES",
                          help="columns of tables with other names, such as time=t position=q_{} "
@@ -52,6 +63,8 @@ def add_identify(commands: Commands) -> None:
     command.add_argument("--stribeck", type=positive, metavar="VELOCITY",
                          help="also estimate friction that decreases up to this velocity "
                               "[rad/s, m/s]")
+    command.add_argument("--regularization", type=positive, default=1.0, metavar="X",
+                         help="weight of the distance from the description (default: 1)")
     command.add_argument("--contact-dimension", type=int, choices=(3, 6), default=3,
                          help="what the frames of the columns in_contact.FRAME transmit: 3, a "
                               "force; 6, also a moment (default: 3)")
@@ -75,9 +88,10 @@ def _identify(options: argparse.Namespace) -> None:
     with tables.progress("reading", TimeElapsedColumn(), total=1.0) as show, reported():
         result = _identified(options, model,
                              lambda done, what: show(completed=done, description=what))
+        unseen = _validated(options, model, result)
     with reported():
         _write(options, result)
-    tables.show_identification(result, options.report)
+    tables.show_identification(result, options.report, unseen)
 
 
 def _identified(options: argparse.Namespace, model: Model,
@@ -85,23 +99,67 @@ def _identified(options: argparse.Namespace, model: Model,
     from ..identification import identify, read_tables
     settings: dict[str, Any] = dict(
         armature=not options.no_armature, friction=not options.no_friction,
-        stribeck=options.stribeck, contact_dimension=options.contact_dimension,
-        threads=options.threads, progress=show)
+        stribeck=options.stribeck, regularization=options.regularization,
+        contact_dimension=options.contact_dimension, threads=options.threads, progress=show)
     wanted = options.workers is not None or options.scheduler is not None
     paths = [Path(name) for name in options.recordings]
     if not wanted and all(path.suffix.lower() in TABLES for path in paths):
-        arm, samples = read_tables(model, paths, lock=dict(options.lock), cutoff=options.cutoff,
-                                   columns=dict(options.columns) or None)
-        return identify(arm, samples, **settings)
+        arm, samples = read_tables(
+            model, paths, lock=dict(options.lock), cutoff=options.cutoff,
+            velocity=options.velocity, columns=dict(options.columns) or None)
+        return identify(arm, samples, motor_constants=_constants(options, arm), **settings)
     if options.columns:
         raise UsageError("--columns: only for tables, without --workers and --scheduler")
     from ..logs import identify as identify_recordings
     arguments.report_lost_clusters(options)
+    arm = _reduced(model, options.lock)
     return identify_recordings(
-        _reduced(model, options.lock), options.recordings, cutoff=options.cutoff,
-        topics=options.topic or None, odometry=options.odometry, since=options.since,
-        until=options.until, staleness=options.staleness, workers=options.workers,
-        scheduler=options.scheduler, **settings)
+        arm, options.recordings, cutoff=options.cutoff, velocity=options.velocity,
+        motor_constants=_constants(options, arm), topics=options.topic or None,
+        odometry=options.odometry, since=options.since, until=options.until,
+        staleness=options.staleness, workers=options.workers, scheduler=options.scheduler,
+        **settings)
+
+
+def _validated(options: argparse.Namespace, model: Model, result: Identification
+               ) -> Sequence[JointResult]:
+    """The errors on other recordings, prepared in the same way; none if there are none."""
+    if not options.validate:
+        return ()
+    from ..identification import Samples
+    samples = []
+    for path in options.validate:
+        with reported(path, always=True):
+            samples.append(_unseen(options, model, result, path))
+    joined = Samples.concatenate(samples)
+    constants = _constants(options, result.model)
+    return result.errors(joined if constants is None else dataclasses.replace(
+        joined, tau=joined.tau * constants))
+
+
+def _unseen(options: argparse.Namespace, model: Model, result: Identification, path: Path
+            ) -> Samples:
+    from ..identification import Samples
+    from ..identification.columns import Columns
+    prepared: dict[str, Any] = {"cutoff": result.samples.cutoff, "velocity": options.velocity}
+    if path.suffix.lower() in TABLES:
+        columns = Columns(path, model, dict(options.columns)).given if options.columns else None
+        return Samples.from_table(result.model, path, columns=columns, **prepared)
+    from ..logs import read
+    recording = read(path, result.model, topics=options.topic or None, odometry=options.odometry,
+                     staleness=options.staleness)
+    return recording.to_samples(**prepared)
+
+
+def _constants(options: argparse.Namespace, model: Model) -> Array | None:
+    """What efforts are multiplied by, if it is given."""
+    from . import tables
+    words = options.effort_constant
+    if not words:
+        return None
+    if len(words) == 1 and "=" not in words[0]:
+        words = words * model.nv
+    return tables.numbers("effort-constant", words, model.velocity_names, np.ones(model.nv))
 
 
 def _reduced(model: Model, lock: Sequence[tuple[str, float | None]]) -> Model:

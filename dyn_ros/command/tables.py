@@ -35,7 +35,7 @@ _MOST = 5           # parameters that are not determined, of those that are list
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
 
-    from ..identification import Identification
+    from ..identification import Identification, JointResult
 
 
 def show_info(model: Model, form: Format = "table") -> None:
@@ -92,9 +92,9 @@ def show_torques(model: Model, q: Sequence[str], v: Sequence[str], a: Sequence[s
 
     A ValueError names the value that cannot be used.
     """
-    position = _numbers("q", q, model.position_names, model.neutral())
-    velocity = _numbers("v", v, model.velocity_names, np.zeros(model.nv))
-    acceleration = _numbers("a", a, model.velocity_names, np.zeros(model.nv))
+    position = numbers("q", q, model.position_names, model.neutral())
+    velocity = numbers("v", v, model.velocity_names, np.zeros(model.nv))
+    acceleration = numbers("a", a, model.velocity_names, np.zeros(model.nv))
     data = Data(model)
     torque = rnea(model, data, position, velocity, acceleration).copy()
     positions = dict(zip(model.position_names, position))
@@ -188,19 +188,27 @@ def _print_findings(findings: Sequence[Finding], unseen: Sequence[str]) -> None:
     console.print(counted(len(findings), "finding"))
 
 
-def show_identification(result: "Identification", report: Path | None = None) -> None:
-    """Print the error of each joint's torque before and after, friction, and what is missing."""
-    table = _table("joint", _right("torque"), _right("before"), _right("after"), _right("noise"),
-                   _right("armature"), _right("damping"), _right("friction"), _right("offset"))
+def show_identification(result: "Identification", report: Path | None = None,
+                        unseen: "Sequence[JointResult]" = ()) -> None:
+    """Print the error of each joint's torque before and after, friction, and what is missing.
+
+    ``unseen`` are the errors on other recordings.
+    """
+    others = ("unseen before", "unseen after") if unseen else ()
+    table = _table("joint", *map(_right, (
+        "torque", "before", "after", "noise", *others, "armature", "damping", "friction",
+        "offset")))
     after = result.identified
     for k, joint in enumerate(result.joints):
         table.add_row(joint.name, *map(_number, (
-            joint.torque, joint.before, joint.after, joint.noise, after.armature[k],
+            joint.torque, joint.before, joint.after, joint.noise,
+            *((unseen[k].before, unseen[k].after) if unseen else ()), after.armature[k],
             after.damping[k], after.friction[k], result.offset[k])))
     console = terminal()
     console.print(table)
+    where = "; unseen: on the recordings of --validate" if unseen else ""
     console.print("RMS in N m or N, on held-out samples: of the measured torque, and of its "
-                  "difference from the model before and after.")
+                  f"difference from the model before and after{where}.")
     known = sum(kind != "not" for kind in result.base.excitation)
     console.print(f"{known} of {len(result.base.names)} combinations of parameters are determined; "
                   f"{result.size} samples, {result.seconds:.1f} s.")
@@ -287,8 +295,8 @@ def _number(x: float) -> str:
     return f"{round(x, 9) + 0.0:.5g}" if math.isfinite(x) else ""
 
 
-def _numbers(what: str, words: Sequence[str], names: Sequence[str], values: Array) -> Array:
-    """Parse numbers: one for each name in order, or NAME=NUMBER for some."""
+def numbers(what: str, words: Sequence[str], names: Sequence[str], values: Array) -> Array:
+    """Parse numbers of an option: one for each name in order, or NAME=NUMBER for some."""
     if not words:
         return values
     if not any("=" in word for word in words):

@@ -11,6 +11,7 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..engine.kernel.types import Array
 from ..engine.model.inputs import require_model
@@ -71,9 +72,7 @@ def lock_joints(model: Model, samples: Samples,
         mean = samples.q[:, model.idx_q[model.joint_names.index(name)]].mean()
         positions[name] = float(mean if position is None else position)
     reduced = _reduced(model, positions)
-    own = [model.joint_names.index(name) for name in reduced.joint_names]
-    q, v = (np.concatenate([np.arange(start[i], start[i] + count[i]) for i in own])
-            for start, count in ((model.idx_q, model.nqs), (model.idx_v, model.nvs)))
+    q, v = remaining(model, reduced)
     noise = samples.motion_noise
     return reduced, dataclasses.replace(
         samples, q=samples.q[:, q], v=samples.v[:, v], a=samples.a[:, v], tau=samples.tau[:, v],
@@ -143,6 +142,14 @@ def read_tables(model: Model, tables: Sequence[Table], *,
         joined = dataclasses.replace(joined, warnings=(
             _line(unrecorded, "no columns"), *joined.warnings))
     return lock_joints(*lock_joints(arm, joined, given))
+
+
+def remaining(model: Model, reduced: Model) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
+    """The positions and velocities of a robot that remain when some of its joints are locked."""
+    own = [model.joint_names.index(name) for name in reduced.joint_names]
+    q, v = (np.concatenate([np.arange(start[i], start[i] + count[i]) for i in own])
+            for start, count in ((model.idx_q, model.nqs), (model.idx_v, model.nvs)))
+    return q, v
 
 
 @contextmanager

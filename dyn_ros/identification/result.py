@@ -3,7 +3,7 @@
 """What an identification returns."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 
@@ -14,8 +14,11 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.write import write_urdf
+from .filtering import is_actuated
 from .samples import Samples
 
+_AT_REST = 0.01         # of a joint's largest speed; the sign of slower velocities is noise
+_NORMAL = 1.4826        # standard deviation of normal noise over its median size
 
 @dataclass(frozen=True)
 class JointResult:
@@ -187,6 +190,41 @@ class Identification:
         torque = rnea(self.model, Data(self.model), samples.q, samples.v, samples.a, samples.f_ext)
         return torque + joint_friction(self.model, samples.v, torque)
 
+    def errors(self, samples: Samples) -> tuple[JointResult, ...]:
+        """How well both models explain another recording, which was not used.
+
+        Parameters
+        ----------
+        samples : Samples
+            Of ``model``; efforts times the motor constants, if these were given. Samples in which a
+            joint is at rest do not count for it, since its friction is not determined there.
+
+        Returns
+        -------
+        tuple of JointResult, length nv
+            NaN where a joint does not move.
+
+        Raises
+        ------
+        ValueError
+            Samples of another robot, or with contacts, whose forces are unknown.
+
+        Examples
+        --------
+        >>> found = dyn_ros.identify(model, recording)
+        >>> bool(found.errors(recording)[3].after < 0.05)
+        True
+        """
+        if samples.v.shape[1] != self.model.nv or samples.contacts:
+            raise ValueError(f"samples: expected a recording without contacts of {self.model!r}, "
+                             f"got {samples!r} with the contacts {samples.contacts}")
+        fastest = np.quantile(np.abs(samples.v), 0.99, axis=0)
+        moves = (np.abs(samples.v) > _AT_REST * fastest) | ~is_actuated(self.model)
+        torques = (samples.tau, samples.tau - self.described_torque(samples),
+                   samples.tau - self.torque(samples))
+        return tuple(_error(joint, *(tau[moves[:, k], k] for tau in torques))
+                     for k, joint in enumerate(self.joints))
+
     def write_urdf(self, description: str | PathLike[str], path: str | PathLike[str]) -> None:
         """Write the robot's description with the identified parameters.
 
@@ -208,3 +246,13 @@ class Identification:
             The description is of another robot.
         """
         Path(path).write_bytes(write_urdf(Path(description).read_bytes(), self.identified))
+
+
+def _error(joint: JointResult, tau: Array, before: Array, after: Array) -> JointResult:
+    """The errors of a joint, from its torques and what two models leave of them."""
+    if len(tau) < 3:
+        return replace(joint, before=np.nan, after=np.nan, noise=np.nan, torque=np.nan)
+    noise = _NORMAL * np.median(np.abs(np.diff(after, 2))) / np.sqrt(6.0)
+    torque, before, after = (np.sqrt(np.mean(x ** 2)) for x in (tau, before, after))
+    return replace(joint, before=float(before), after=float(after), noise=float(noise),
+                   torque=float(torque))

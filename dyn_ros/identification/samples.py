@@ -32,6 +32,8 @@ class States(Protocol):
     @property
     def q(self) -> Array: ...
     @property
+    def v(self) -> Array: ...
+    @property
     def effort(self) -> Array: ...
     @property
     def warnings(self) -> tuple[str, ...]: ...
@@ -287,11 +289,12 @@ class Samples:
         return cls(**prepared)
 
     @classmethod
-    def from_recording(cls, model: Model, recording: States, *,
-                       cutoff: float | None = None) -> Samples:
+    def from_recording(cls, model: Model, recording: States, *, cutoff: float | None = None,
+                       velocity: bool = False) -> Samples:
         """Prepare a recording that was read by ``dyn_ros.logs.read``.
 
-        States without the efforts of all joints are dropped, with a warning.
+        States without the efforts of all joints, or velocities that are used, are dropped, with a
+        warning.
 
         Parameters
         ----------
@@ -299,12 +302,14 @@ class Samples:
         recording : dyn_ros.logs.Recording
         cutoff : float, optional
             See ``from_arrays``.
+        velocity : bool
+            Use the measured velocities as well, as ``v`` of ``from_arrays``.
 
         Raises
         ------
         ValueError
-            The recording has not the coordinates of the model, or an effort is never known; and
-            as for ``from_arrays``.
+            The recording has not the coordinates of the model, or an effort or velocity is never
+            known; and as for ``from_arrays``.
         """
         require_model(model)
         if not hasattr(recording, "position_names"):
@@ -317,16 +322,22 @@ class Samples:
                 raise ValueError(f"recording: expected the {what} {', '.join(own)}, got "
                                  f"{', '.join(names)}; read it with this robot and all joints")
         known: NDArray[np.bool_] = np.isfinite(recording.effort)
-        for name, column in zip(model.velocity_names, known.T):
-            if len(column) and not column.any():
-                raise ValueError(f"recording: the effort of {name!r} is never known")
+        used = [("effort", known)]
+        if velocity:
+            used.append(("velocity", np.isfinite(recording.v)))
+            known = known & used[1][1]
+        for what, finite in used:
+            for name, column in zip(model.velocity_names, finite.T):
+                if len(column) and not column.any():
+                    raise ValueError(f"recording: the {what} of {name!r} is never known")
         rows = np.flatnonzero(known.all(axis=1))
         stamp = recording.stamp[rows]
         time = 1e-9 * (stamp - stamp[:1].sum())     # from 0, as floats resolve dates to 0.2 us
         samples = cls.from_arrays(model, time, recording.q[rows], recording.effort[rows],
-                                  cutoff=cutoff)
+                                  recording.v[rows] if velocity else None, cutoff=cutoff)
         unknown = len(known) - len(rows)
-        dropped = [f"dropped {unknown} states without the efforts of all joints"] if unknown else []
+        dropped = [f"dropped {unknown} states without the {' and '.join(what for what, _ in used)} "
+                   "of all joints"] if unknown else []
         return dataclasses.replace(samples, warnings=(
             *recording.warnings, *dropped, *samples.warnings))
 

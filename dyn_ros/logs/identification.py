@@ -24,6 +24,7 @@ from ..identification import Identification, Samples, lock_joints, parts
 from ..identification import identify as identify_samples
 from ..identification.columns import Columns
 from ..identification.identify import Solution, solution
+from ..identification.locking import remaining
 from ..identification.normal_equations import add
 from ..states.joint_states import STALENESS
 from .formats import TABLES
@@ -47,8 +48,8 @@ _OVERLAP = 1.0          # s, of which the filter drops some
 
 
 def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | PathLike[str]], *,
-             cutoff: float | None = None, armature: bool = True, friction: bool = True,
-             stribeck: ArrayLike | None = None,
+             cutoff: float | None = None, velocity: bool = False, armature: bool = True,
+             friction: bool = True, stribeck: ArrayLike | None = None,
              friction_terms: Sequence[str] | None = None,
              motor_constants: ArrayLike | None = None,
              noise: ArrayLike | None = None, regularization: float = 1.0,
@@ -75,6 +76,8 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
         Files, folders and patterns.
     cutoff : float, optional
         Of the filter of the positions [Hz]; see ``Samples.from_arrays``.
+    velocity : bool
+        Use measured velocities as well; see ``Samples.from_recording``.
     armature, friction, stribeck, friction_terms, motor_constants, noise : see ``dyn_ros.identify``
     regularization, huber, held_out, seed
         As for ``dyn_ros.identify``.
@@ -112,12 +115,17 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
                       odometry=odometry, since=since, until=until, staleness=staleness,
                       overlap=(_OVERLAP, _OVERLAP), size=_SIZE)
     if workers is None and scheduler is None and _states(paths, model) <= _MOST:
-        samples = [_samples(path, model, request, cutoff) for path in paths]
+        samples = [_samples(path, model, request, cutoff, velocity) for path in paths]
         arm, joined = lock_joints(model, Samples.concatenate(samples))
+        if arm is not model:
+            own = remaining(model, arm)[1]
+            options |= {name: np.asarray(options[name])[own]
+                        for name in ("stribeck", "motor_constants", "noise")
+                        if np.shape(options[name]) == (model.nv,)}
         return identify_samples(arm, joined, progress=progress, **options)
     _require_no_contacts(paths)
     with closing(open_workers(workers, scheduler)) as processes:
-        calls = _all_parts(processes, paths, request)
+        calls = _all_parts(processes, paths, request, velocity)
         return identify_parts(model, calls, processes, cutoff=cutoff, progress=progress, **options)
 
 
@@ -127,12 +135,13 @@ def _states(paths: Sequence[Path], model: Model) -> float:
     return sum(span.size for path in paths for span in open_source(path).spans) / message
 
 
-def _samples(path: Path, model: Model, request: Request, cutoff: float | None) -> Samples:
+def _samples(path: Path, model: Model, request: Request, cutoff: float | None,
+             velocity: bool) -> Samples:
     if _is_table(path):
-        return Samples.from_table(model, path, cutoff=cutoff)
+        return Samples.from_table(model, path, cutoff=cutoff, velocity=velocity)
     recording = read(path, model, topics=request.topics, odometry=request.odometry,
                      since=request.since, until=request.until, staleness=request.staleness)
-    return recording.to_samples(model, cutoff)
+    return recording.to_samples(model, cutoff, velocity)
 
 
 def _is_table(path: Path) -> bool:
@@ -147,7 +156,8 @@ def _require_no_contacts(paths: Sequence[Path]) -> None:
                              "and pass shorter recordings")
 
 
-def _all_parts(workers: Workers, paths: Sequence[Path], request: Request) -> list[Call]:
+def _all_parts(workers: Workers, paths: Sequence[Path], request: Request,
+               velocity: bool) -> list[Call]:
     """A call that loads each part of all recordings."""
     prepared: dict[int, Prepared] = {}
     calls = deque(Call(prepare, (request, path), recording=n) for n, path in enumerate(paths))
@@ -155,12 +165,13 @@ def _all_parts(workers: Workers, paths: Sequence[Path], request: Request) -> lis
         if failure is not None:
             raise ValueError(f"{paths[call.recording]}: {failure}")
         prepared[call.recording] = workers.value(held)
-    return [Call(load_part, (prepared[n].selection, part), part.size)
+    load = partial(load_part, velocity=velocity)
+    return [Call(load, (prepared[n].selection, part), part.size)
             for n in sorted(prepared) for part in prepared[n].parts]
 
 
-def load_part(cutoff: float | None, selection: Selection,
-              planned: Part) -> tuple[Samples, np.ndarray]:
+def load_part(cutoff: float | None, selection: Selection, planned: Part,
+              velocity: bool = False) -> tuple[Samples, np.ndarray]:
     """Samples of a part and of what surrounds it, and the rows of its own."""
     part = read_part(planned, selection)
     own = part.own.stamp
@@ -169,7 +180,7 @@ def load_part(cutoff: float | None, selection: Selection,
     recording = recording_of(part, selection, planned.path, whole=True)
     known = np.isfinite(recording.effort).all(axis=1)
     start = int(recording.stamp[known][:1].sum())       # the time 0 of the samples
-    samples = recording.to_samples(cutoff=cutoff)
+    samples = recording.to_samples(cutoff=cutoff, velocity=velocity)
     return samples, rows_between(samples, *(1e-9 * (int(stamp) - start) for stamp in own[[0, -1]]))
 
 

@@ -145,7 +145,8 @@ class Recording:
             raise ImportError("to_pandas requires pandas: pip install pandas") from None
         return pandas.DataFrame(self.columns())
 
-    def to_samples(self, model: Model | None = None, cutoff: float | None = None) -> Samples:
+    def to_samples(self, model: Model | None = None, cutoff: float | None = None,
+                   velocity: bool = False) -> Samples:
         """Prepare the recording for identification.
 
         Parameters
@@ -154,6 +155,8 @@ class Recording:
             With the same coordinates; default: that of the recording.
         cutoff : float, optional
             See ``Samples.from_arrays``.
+        velocity : bool
+            See ``Samples.from_recording``.
 
         Raises
         ------
@@ -165,7 +168,7 @@ class Recording:
         model = model or self.model
         if model is None:
             raise ValueError(f"{self.name}: expected a model, as the recording has no description")
-        return Samples.from_recording(model, self, cutoff=cutoff)
+        return Samples.from_recording(model, self, cutoff=cutoff, velocity=velocity)
 
 
 def gaps_of(stamp: NDArray[np.int64]) -> tuple[tuple[float, float], ...]:

@@ -66,7 +66,41 @@ def test_columns_with_other_names(table, tmp_path, capsys):
     assert "--columns" in capsys.readouterr().err
 
 
+def test_options_of_python(table, tmp_path, capsys):
+    recording = dict(zip(table.read_text().partition("\n")[0].split(","),
+                         np.loadtxt(table, delimiter=",", skiprows=1).T))
+    constants = np.array([10.0, 5.0, 8.0, 1.0, 1.0, 2.0])
+    names = load("ur10").velocity_names
+    for name, constant in zip(names, constants):
+        recording[f"effort.{name}"] /= constant
+        recording[f"velocity.{name}"] = np.gradient(recording[f"position.{name}"],
+                                                    recording["time"])
+    columns.write(tmp_path / "currents.csv", recording)
+    with mock.patch.object(identification, "identify", wraps=identification.identify) as called:
+        assert run("identify", UR10, tmp_path / "currents.csv", "--velocity", "--regularization",
+                   "3", "--effort-constant", *constants) == 0
+    assert called.call_args.kwargs["regularization"] == 3.0
+    assert np.array_equal(called.call_args.kwargs["motor_constants"], constants)
+    assert "of velocities at" in called.call_args.args[1].filter
+    assert run("identify", UR10, table, "--effort-constant", "1", "2") == 2
+    assert "--effort-constant: expected 6 numbers, for shoulder_pan" in capsys.readouterr().err
+
+
+def test_errors_on_recordings_that_are_not_used(table, tmp_path, capsys):
+    rows = np.loadtxt(table, delimiter=",", skiprows=1)
+    for name, part in (("a.csv", rows[:6000]), ("b.csv", rows[6000:])):
+        columns.write(tmp_path / name, dict(zip(
+            table.read_text().partition("\n")[0].split(","), part.T)))
+    assert run("identify", UR10, tmp_path / "a.csv", "--validate", tmp_path / "b.csv") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "unseen before" in lines[1] and "unseen: on the recordings of --validate" in str(lines)
+    shown = next(line.split() for line in lines if line.split()[:1] == ["shoulder_lift_joint"])
+    noise, before, after = map(float, shown[4:7])
+    assert before > 10.0 * after and 0.9 * noise < after < 1.2 * noise
+
+
 @pytest.mark.parametrize("arguments, words", [
+    (["recording.csv", "--validate", "missing.csv"], "missing.csv: No such file or directory"),
     (["recording.csv", "--workers", "1", "--columns", "time=t"], "--columns: only for tables"),
     (["recording.csv", "--lock", "wrist_4_joint"], "no joint 'wrist_4_joint'"),
     (["recording.csv", "--lock", "elbow_joint", "--workers", "1"], "such as --lock elbow_joint=0"),

@@ -59,6 +59,19 @@ def test_held_out_torques_are_explained_to_the_noise(robot):
     assert not result.warnings
 
 
+def test_errors_on_another_recording():
+    model, recording = recorded("ur10")
+    result = identified("ur10")
+    motion = waves(np.zeros(6), 0.8, [0.15, 0.3, 0.5], seed=5)
+    other = record(recording.true, motion, offset=recording.offset, seed=5)
+    for joint, noise in zip(result.errors(other.samples(model)), true_noise(other)):
+        assert joint.after < 1.1 * noise
+        assert joint.noise == pytest.approx(noise, rel=0.06)
+        assert joint.before > 2.0 * joint.after
+    with pytest.raises(ValueError, match="samples: expected a recording without contacts"):
+        result.errors(recorded("panda")[1].samples())
+
+
 @pytest.mark.parametrize("robot", ["ur10", "panda"])
 def test_every_body_is_physical(robot):
     result = identified(robot)
