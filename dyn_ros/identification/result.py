@@ -14,7 +14,7 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.write import write_urdf
-from .filtering import is_actuated
+from .motion.filtering import is_actuated
 from .samples import Samples
 
 _AT_REST = 0.01         # of a joint's largest speed; the sign of slower velocities is noise

@@ -322,14 +322,14 @@ class Samples:
                 raise ValueError(f"recording: expected the {what} {', '.join(own)}, got "
                                  f"{', '.join(names)}; read it with this robot and all joints")
         known: NDArray[np.bool_] = np.isfinite(recording.effort)
-        used = [("effort", known)]
+        used = [("efforts", known)]
         if velocity:
-            used.append(("velocity", np.isfinite(recording.v)))
+            used.append(("velocities", np.isfinite(recording.v)))
             known = known & used[1][1]
         for what, finite in used:
             for name, column in zip(model.velocity_names, finite.T):
                 if len(column) and not column.any():
-                    raise ValueError(f"recording: the {what} of {name!r} is never known")
+                    raise ValueError(f"recording: the {what} of {name!r} are never known")
         rows = np.flatnonzero(known.all(axis=1))
         stamp = recording.stamp[rows]
         time = 1e-9 * (stamp - stamp[:1].sum())     # from 0, as floats resolve dates to 0.2 us
