@@ -12,4 +12,5 @@ def generate_launch_description() -> LaunchDescription:
     """Declare the arguments, then start the node."""
     return LaunchDescription([
         require_file("robot_description_file"),
+        require_file("drives"),
         launch_description("dynamics_node", "dynamics.yaml", name="dynamics")])

@@ -12,6 +12,7 @@ def generate_launch_description() -> LaunchDescription:
     """Declare the arguments, then start RViz, the frame publishers and the nodes."""
     return LaunchDescription([
         require_file("robot_description_file"),
+        require_file("drives"),
         require_package("rviz2"),
         require_package("robot_state_publisher", argument="robot_description_file"),
         require_package("joint_state_publisher_gui", argument="gui"),

@@ -12,5 +12,6 @@ def generate_launch_description() -> LaunchDescription:
     """Declare the arguments, then start the nodes and the page."""
     return LaunchDescription([
         require_file("robot_description_file"),
+        require_file("drives"),
         require_module("viser", "pip install viser pycollada"),
         viewer_description()])

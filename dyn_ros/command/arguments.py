@@ -15,6 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
+from ..drives import load_drives
+from ..engine.model import Model
 from ..engine.model.model import RootJoint
 from ..engine.model.urdf import read_description
 from ..logs.formats import LISTED
@@ -73,6 +75,14 @@ def add_robot(command: argparse.ArgumentParser) -> None:
     command.add_argument("robot", type=Path, metavar="FILE", help=ROBOT)
 
 
+def add_drives(command: argparse.ArgumentParser) -> None:
+    """Add the option ``--drives``."""
+    command.add_argument("--drives", type=Path, metavar="FILE",
+                         help="what the efforts of the robot are, its rotor inertias and friction, "
+                              "in YAML (default: efforts are torques, friction is that of the "
+                              "robot's description)")
+
+
 def add_root_joint(command: argparse.ArgumentParser) -> None:
     """Add the option ``--root-joint``."""
     command.add_argument("--root-joint", choices=["fixed", "floating", "planar"], default="fixed",
@@ -107,6 +117,15 @@ def read_robot(options: argparse.Namespace, read: Callable[[str, RootJoint], Rea
     text = robot_text(options)
     with reported(robot_name(options), always=True):
         return read(text, root_joint)
+
+
+def read_model(options: argparse.Namespace) -> Model:
+    """Read the robot's description, and its drives if there are any; errors name the file."""
+    model = read_robot(options, Model.from_urdf)
+    if options.drives is not None:
+        with reported(options.drives):
+            load_drives(model, options.drives)
+    return model
 
 
 def _read(options: argparse.Namespace) -> str:

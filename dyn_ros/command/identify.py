@@ -18,7 +18,7 @@ from ..engine.model.urdf.text import encoding_of
 from ..engine.model.write import write_urdf
 from ..logs.formats import TABLES
 from . import arguments
-from .arguments import Commands, UsageError, positive, read_robot, reported
+from .arguments import Commands, UsageError, positive, reported
 
 if TYPE_CHECKING:
     from ..identification import Identification, JointResult, Samples
@@ -30,6 +30,7 @@ def add_identify(commands: Commands) -> None:
     command = commands.add_parser("identify", help=text, description=text)
     command.set_defaults(run=_identify)
     arguments.add_robot(command)
+    arguments.add_drives(command)
     arguments.add_recordings(command)
     command.add_argument("-o", "--output", type=Path, metavar="FILE.urdf",
                          help="write the description with the identified parameters")
@@ -79,7 +80,7 @@ def _identify(options: argparse.Namespace) -> None:
     from rich.progress import TimeElapsedColumn
 
     from . import tables
-    model = read_robot(options, Model.from_urdf)
+    model = arguments.read_model(options)
     for path in filter(None, (options.output, options.report)):
         if not path.absolute().parent.is_dir():
             raise UsageError(f"{path}: there is no folder {str(path.parent)!r}; create it first")

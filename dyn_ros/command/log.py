@@ -17,10 +17,9 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ..engine.model import Model
 from ..logs.write.columns import QUANTITIES, REQUIREMENTS, known_quantities
 from . import arguments
-from .arguments import Commands, UsageError, as_option, positive, read_robot, reported
+from .arguments import Commands, UsageError, as_option, positive, reported
 
 if TYPE_CHECKING:
     from ..logs.log import Log
@@ -37,6 +36,7 @@ def add_log(commands: Commands) -> None:
     arguments.add_recordings(command)
     command.add_argument("--robot", type=Path, metavar="FILE",
                          help=f"{arguments.ROBOT} (default: the one in each recording)")
+    arguments.add_drives(command)
     arguments.add_root_joint(command)
     command.add_argument("--compute", nargs="+", action="extend", metavar="QUANTITY",
                          choices=QUANTITIES, default=[],
@@ -63,10 +63,11 @@ def add_log(commands: Commands) -> None:
         command.add_argument(f"--{name}", type=float, default=default, metavar="X",
                              help=f"{what} (default: {default:g})")
     command.add_argument("--effort-delay", type=float, default=0.0, metavar="SECONDS",
-                         help="by how much efforts lag behind positions (default: 0)")
+                         help="by how much efforts lag behind positions, in addition to the delay "
+                              "in --drives (default: 0)")
     command.add_argument("--effort-constant", type=float, nargs="+", default=[], metavar="X",
-                         help="torque per unit of effort: for each joint, or one for all "
-                              "(default: 1)")
+                         help="torque per unit of effort, in addition to the gain in --drives: "
+                              "for each joint, or one for all (default: 1)")
 
 
 def _log(options: argparse.Namespace) -> int:
@@ -123,7 +124,9 @@ def _prepared(options: argparse.Namespace, out: Path) -> Log:
     if options.format == "mcap":            # which contains the joint states too
         wanted = ["state", *wanted]
     quantities = known_quantities(wanted)
-    model = None if options.robot is None else read_robot(options, Model.from_urdf)
+    if options.drives is not None and options.robot is None:
+        raise UsageError("--drives: pass --robot too, the description of the robot with them")
+    model = None if options.robot is None else arguments.read_model(options)
     write = Write(quantities, settings, options.format, options.rate)
     request = Request(
         robot=model, topics=tuple(options.topic) or None, odometry=options.odometry,
@@ -132,7 +135,10 @@ def _prepared(options: argparse.Namespace, out: Path) -> Log:
         overlap=overlap(quantities, settings))
     robot = None
     if model is not None:
-        robot = hashlib.sha256(arguments.robot_text(options).encode()).hexdigest()[:16]
+        content = arguments.robot_text(options).encode()
+        if options.drives is not None:
+            content += options.drives.read_bytes()
+        robot = hashlib.sha256(content).hexdigest()[:16]
     paths = discover(options.recordings)
     return Log(paths, request, write, out, described(request, write, robot), options.overwrite)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
+from ..engine.model.drives import reporting_torques
 from ..engine.model.inputs import finite_array, require_model
 from .samples import Samples
 from .trajectory_search import Box, Series, TrajectorySearch, joint_limits
@@ -90,7 +91,8 @@ class Excitation:
 
     def samples(self) -> Samples:
         """Return the trajectory as a recording of the model, without noise."""
-        return Samples.from_arrays(self.model, self.time, self.q, self.tau, self.v, self.a)
+        return Samples.from_arrays(reporting_torques(self.model), self.time, self.q, self.tau,
+                                   self.v, self.a)
 
     def write(self, path: str | PathLike[str], rate: float = 10.0) -> None:
         r"""Write the trajectory to a file.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from ..engine.algorithms import joint_friction, joint_torque_regressor, rnea
+from ..engine.algorithms import joint_torque_regressor, rnea, torque_without_friction
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
@@ -179,8 +179,8 @@ def _equations(model: Model, samples: Samples, frame: str | int,
     for first in range(0, len(samples), _PART):
         part = samples.take(slice(first, first + _PART))
         W.append(joint_torque_regressor(model, data, part.q, part.v, part.a)[..., columns] @ own)
-        y.append(part.tau - rnea(model, data, part.q, part.v, part.a, part.f_ext)
-                 - joint_friction(model, part.v) - constant)
+        y.append(torque_without_friction(model, part.v, part.tau - constant)
+                 - rnea(model, data, part.q, part.v, part.a, part.f_ext))
     weight = np.sqrt(samples.weight)[:, None]
     return np.concatenate(W) * weight[..., None], np.concatenate(y) * weight
 

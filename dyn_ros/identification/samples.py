@@ -195,7 +195,8 @@ class Samples:
         q : (B, nq) array_like
             Measured configurations.
         tau : (B, nv) array_like
-            Measured torques [N m, N]; zero for a floating base.
+            Measured efforts, which become torques [N m, N] as ``model.drives`` describes; zero for
+            a floating base.
         v : (B, nv) array_like, optional
             Measured velocities, if they are more accurate than the positions. They are filtered
             in the same way; accelerations are their derivatives.
@@ -238,7 +239,8 @@ class Samples:
         ``position.elbow`` or ``position.root_joint/qw``. Columns may also have the names that
         PlotJuggler exports: ``__time`` and ``/joint_states/NAME/position``. Mimic joints need no
         columns, and joints with several coordinates no efforts, which are zero without. Optional
-        columns ``in_contact.FRAME`` (0 or 1) state which frames are in contact.
+        columns ``in_contact.FRAME`` (0 or 1) state which frames are in contact. Efforts become
+        torques as for ``from_arrays``.
 
         Parameters
         ----------
@@ -342,7 +344,9 @@ class Samples:
             *recording.warnings, *dropped, *samples.warnings))
 
     def to_table(self, model: Model, path: str | PathLike[str]) -> None:
-        """Write the samples to a file that ``from_table`` reads.
+        """Write the samples to a file that ``from_table`` reads, with a model without drives.
+
+        Its efforts are torques.
 
         Parameters
         ----------

@@ -293,7 +293,7 @@ class TrajectorySearch:
         q, v, a = (part.reshape(-1, part.shape[-1]) for part in motion)
         over = np.zeros(len(q))
         if np.isfinite(self.effort).any():
-            tau = rnea(self.model, self.data, q, v, a) + joint_friction(self.model, v)
+            tau = self._applied(q, v, a)
             over = np.maximum(0.0, (np.abs(tau) / self.effort - 1.0).max(axis=1))
         if self.boxes:
             placements = frame_placements(self.model, self.data, q)
@@ -352,10 +352,15 @@ class TrajectorySearch:
                 return Trajectory(self.deviation(moved), center, size * coefficients)
         return Trajectory(math.inf, center, coefficients, self._fault(moved))
 
+    def _applied(self, q: Array, v: Array, a: Array) -> Array:
+        """Torques of the motors, with friction, (B, nv)."""
+        tau = rnea(self.model, self.data, q, v, a)
+        return tau + joint_friction(self.model, v, tau)
+
     def _fault(self, motion: tuple[Array, Array, Array]) -> str:
         """What the smallest motion exceeds."""
         q, v, a = (part[0] for part in motion)
-        tau = rnea(self.model, self.data, q, v, a) + joint_friction(self.model, v)
+        tau = self._applied(q, v, a)
         load = np.abs(tau).max(axis=0) / self.effort
         if load.max() > 1.0:
             k = int(np.argmax(load))
@@ -370,6 +375,6 @@ class TrajectorySearch:
         count = max(2, round(periods * self.period * rate))
         time = np.linspace(0.0, periods * self.period, count + 1)
         motion = Series(self.harmonics, self.period, time).motion(best.center, best.coefficients)
-        tau = rnea(self.model, self.data, *motion) + joint_friction(self.model, motion[1])
+        tau = self._applied(*motion)
         condition = self.condition(self.series.motion(best.center[None], best.coefficients[None]))
         return time, motion, tau, condition

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.algorithms import all_terms, rnea
+from ..engine.algorithms.dynamics.friction import with_gravity
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
@@ -223,6 +224,9 @@ class _Maker:
             self.add(f"velocity.{name}", self._v[:, row],
                      "m/s" if row in self._lengths else "rad/s")
         self.add_rows("effort", self._tau)
+        for name, row in self.rows.items():
+            if (unit := self._model.drives.unit[row]) != "N m":     # that of all which declare none
+                self.units[f"effort.{name}"] = unit
 
     def _position_unit(self, name: str) -> str:
         if name in self.rows:
@@ -288,7 +292,8 @@ class _Maker:
     def power(self, terms: dict[str, Array]) -> None:
         """Mechanical power of the motors; the total is that of all joints."""
         constant = row_values(self._model, self._settings, "effort_constant", 1.0)
-        power = self._tau * constant * self._v
+        torque = self._model.drives.to_torque(self._tau * constant)
+        power = with_gravity(self._model, self._data, self._q, torque) * self._v
         for name, row in self.rows.items():
             self.add(f"power.{name}", power[:, row], "W")
         self.add("power.total", power.sum(axis=1), "W")

@@ -43,6 +43,18 @@ def _nle(state: State, terms: Terms) -> Array | None:
     return None if state.v is None else terms.nle
 
 
+def _holding(robot: RobotContext, state: State, terms: Terms) -> Array:
+    if not robot.includes_friction:
+        return terms.g
+    return terms.g + robot.friction(np.zeros(robot.model.nv), terms.g)      # offsets
+
+
+def _continuing(robot: RobotContext, state: State, terms: Terms) -> Array | None:
+    if state.v is None or not robot.includes_friction:
+        return _nle(state, terms)
+    return terms.nle + robot.friction(state.v, terms.nle)
+
+
 def inertia(robot: RobotContext) -> Compute:
     """`~/inertia`: the joint-space inertia matrix."""
     size = len(robot.names)
@@ -85,7 +97,7 @@ def state(robot: RobotContext) -> Compute:
             v[:] = state.v[rows]
             h[:] = terms.nle[rows]
             if friction:
-                h[:] += friction(state.v)[rows]
+                h[:] += friction(state.v, terms.nle)[rows]
         return template
     return compute
 
@@ -134,8 +146,7 @@ class DynamicsNode(RobotNode):
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
         self.command = command.Command(self, {
-            "gravity": (lambda: ("g",), lambda robot, state, terms: terms.g),
-            "nle": (lambda: ("nle",), lambda robot, state, terms: _nle(state, terms))})
+            "gravity": (lambda: ("g",), _holding), "nle": (lambda: ("nle",), _continuing)})
         self.outputs = (*OUTPUTS, self.command.output)
         super().__init__(name, source, **kwargs)
         if self.parameters.values["derivatives"]:

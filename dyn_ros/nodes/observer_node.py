@@ -36,12 +36,13 @@ class ObserverNode(RobotNode):
     """Publishes external efforts, wrenches and contacts; calibrates, and weighs payloads."""
 
     kernels: tuple[str, ...] = ("momentum_observer_step", "momentum_terms", "crba",
-                                "nonlinear_effects", "joint_jacobians", "frame_jacobian",
-                                "all_terms")
+                                "nonlinear_effects", "generalized_gravity", "joint_jacobians",
+                                "frame_jacobian", "all_terms")
     batch_kernels = observer_services.BATCH_KERNELS
     markers = OBSERVER
     specs = SPECS
-    checks = ((RESTARTING, lambda robot, values: Observation(robot, values, lambda why: None)),
+    checks = ((RESTARTING | {"drives"},
+               lambda robot, values: Observation(robot, values, lambda why: None)),
               ([spec.name for spec in SPECS if spec.name.startswith("thresholds.")], thresholds),
               (("noise.external",), deviations),
               (("tip_frame", "wrench_axes"), observer_parameters.place))

@@ -28,17 +28,17 @@ SPECS = (
          "after 1 / gain + 1 / smoothing.", limits=(0.0, 1e5)),
     Spec("joint_gains", Parameter.Type.DOUBLE_ARRAY,
          "Gain for each published row instead [1/s]; empty: gain.", limits=(1e-3, 1e5)),
-    Spec("friction", True, "Whether the damping and Coulomb friction of the robot description "
-         "are part of the model."),
+    Spec("friction", True, "Whether the friction in the robot description and in drives is part "
+         "of the model."),
     Spec("friction_velocity", 0.0,
          "Speed below which Coulomb friction is proportional to the velocity [rad/s, m/s]; about "
-         "the noise of the velocities.", limits=(0.0, 1e3)),
+         "the noise of the velocities. A larger one in drives counts.", limits=(0.0, 1e3)),
     Spec("effort_constant", Parameter.Type.DOUBLE_ARRAY,
          "Factor from the effort in joint_states to the effort at the joint, for each published "
-         "row or one for all, such as the torque constant times the gear ratio if it is a current; "
-         "empty: 1.", limits=(-1e9, 1e9)),
-    Spec("effort_delay", 0.0, "By how much the efforts lag behind positions and velocities [s]; "
-         "negative: they lead.", limits=(-1.0, 1.0)),
+         "row or one for all, such as the torque constant times the gear ratio if it is a current, "
+         "in addition to the gain in drives; empty: 1.", limits=(-1e9, 1e9)),
+    Spec("effort_delay", 0.0, "By how much the efforts lag behind positions and velocities [s], "
+         "in addition to the delay in drives; negative: they lead.", limits=(-1.0, 1.0)),
     Spec("max_gap", 0.2, "Largest time between two states; after a longer one, and after one "
          "longer than 10 ms and five usual periods, the observer restarts [s].",
          limits=(1e-4, 60.0)),
@@ -61,8 +61,8 @@ SPECS = (
     Spec("thresholds.per_speed", Parameter.Type.DOUBLE_ARRAY,
          "Added for each rad/s or m/s [N m s, N s/m]; empty: 0.", limits=(0.0, 1e12)),
     Spec("thresholds.at_rest", Parameter.Type.DOUBLE_ARRAY,
-         "Added at rest, less at speeds up to 0.05 rad/s or m/s [N m, N]; empty: the Coulomb "
-         "friction of the model.", limits=(0.0, 1e12)),
+         "Added at rest, less at speeds up to 0.05 rad/s or m/s [N m, N]; empty: the friction at "
+         "rest of the model.", limits=(0.0, 1e12)),
     Spec("thresholds.relative", 0.05,
          "Threshold relative to the effort limit in the robot description.", limits=(0.0, 1e3)),
     Spec("thresholds.unlimited", 5.0,

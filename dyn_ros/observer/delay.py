@@ -10,6 +10,7 @@ blocks of a second or more, which need not be independent inside.
 """
 from __future__ import annotations
 
+import copy
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -95,7 +96,9 @@ def estimate_effort_delay(model: Model, time: ArrayLike, q: ArrayLike, tau: Arra
     longest = float(finite_array("longest", longest, ()))
     if longest <= 0.0:
         raise ValueError(f"longest: expected a positive time, got {longest:g} s")
-    samples = Samples.from_arrays(require_model(model), time, q, tau)
+    model = copy.copy(require_model(model))
+    model.drives = model.drives.with_values(delay=0.0)      # which is to be found
+    samples = Samples.from_arrays(model, time, q, tau)
     joints = _joints(model, samples, longest)
     delay = _best(joints, longest)
     if abs(delay) > longest - 10.0 * _FINE:

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from ..engine.algorithms import crba, momentum_terms, nonlinear_effects
 from ..engine.algorithms.filters import momentum_observer as algorithm
+from ..engine.algorithms.filters.losses import Losses
 from ..engine.call.algorithm import compiled
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array, ArrayLike
@@ -42,8 +43,8 @@ class MomentumObserver:
     Parameters
     ----------
     model : Model
-        Its payloads, gravity, rotors, damping and friction can change later; call ``reset`` after
-        a change of inertias.
+        Its payloads, gravity, rotors, damping, friction and drives can change later; call ``reset``
+        after a change of inertias.
     gain : float or (nv,) array_like
         Bandwidth of the estimate [1/s], more than 0. Not used by "kalman".
     method : str
@@ -52,10 +53,11 @@ class MomentumObserver:
         the filter above. "kalman": a Kalman filter of the momentum and of external efforts that
         walk at random, with a covariance (Wahrburg et al. 2018).
     friction : bool
-        Whether to subtract ``model.damping`` and ``model.friction``.
+        Whether to subtract the friction of the model, see ``joint_friction``.
     friction_velocity : float or (nv,) array_like
         Coulomb friction changes its sign linearly between minus and plus this velocity [rad/s,
-        m/s]; choose about the noise of the velocity. With 0 it is that of ``joint_friction``.
+        m/s]; choose about the noise of the velocity. Where ``model.drives.friction_velocity`` is
+        larger, it counts. With 0 it is the friction of ``joint_friction``.
     torque_noise, velocity_noise : float or (nv,) array_like, optional
         Standard deviations of the noise of a sample of tau and v [N m, N; rad/s, m/s], more than
         0. With both, ``covariance`` is known. "kalman" requires them.
@@ -92,10 +94,10 @@ class MomentumObserver:
         if not isinstance(method, str) or method not in METHODS:
             raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {method!r:.80}")
         self._model, self._data = require_model(model), Data(model)
-        self._method, self._friction = method, friction
+        self._method = method
         self._gain = algorithm.positive(model, "gain", gain)
-        self._friction_velocity = algorithm.not_negative(
-            model, "friction_velocity", friction_velocity)
+        self._losses = Losses(model, friction, algorithm.not_negative(
+            model, "friction_velocity", friction_velocity))
         given = zip(_NOISE, (torque_noise, velocity_noise, disturbance_noise))
         self._noise = {name: algorithm.positive(model, name, value)
                        for name, value in given if value is not None}
@@ -106,7 +108,6 @@ class MomentumObserver:
                                  "'kalman', got None")
             self._kalman = DisturbanceFilter(model, **self._noise)
         self._direct = int(method == "direct")
-        self._damping, self._coulomb = algorithm.losses(model, friction)
         self._step = np.zeros(1)
         self._q = model.neutral()                       # of the latest sample
         self._dt = 0.0
@@ -117,11 +118,6 @@ class MomentumObserver:
     def __copy__(self) -> MomentumObserver:
         """Return a copy of the same model, which goes on by itself."""
         return copy.deepcopy(self, {id(self._model): self._model})
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore a copy, which reads the friction of its own model."""
-        self.__dict__.update(state)
-        self._damping, self._coulomb = algorithm.losses(self._model, self._friction)
 
     # --- settings
 
@@ -160,7 +156,8 @@ class MomentumObserver:
         v : (nv,) array_like
             Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
         tau : (nv,) array_like
-            Efforts measured with q and v [N m, N]; zero for a floating base.
+            Torques that the drives exert, measured with q and v [N m, N]; of efforts in other
+            units those of ``measured_torque``. Zero for a floating base.
         dt : float
             Time since the previous sample [s], more than 0.
 
@@ -186,10 +183,10 @@ class MomentumObserver:
             raise ValueError(f"dt: expected a finite number of more than 0 s, got {dt!r:.80}")
         if not self._is_started:
             step[0] = 0.0
-        before, momentum, known = self._state
+        tau = self._losses.removed(v, tau)
         state = algorithm.step(
-            self._model, self._data, 1, self._direct, q, v, tau, step, self._gain, self._damping,
-            self._coulomb, self._friction_velocity, before, momentum, known)
+            self._model, self._data, 1, self._direct, q, v, tau, step, self._gain,
+            *self._losses.kernel, *self._state)
         external: Array = state[0].copy()
         if external.ndim > 1:
             raise ValueError(_not_one_state(self._model, q, v, tau))
@@ -284,6 +281,7 @@ class MomentumObserver:
         samples = validated(self._model, q, v, tau, dt)
         external = np.empty(samples.v.shape)
         for rows, block in samples.blocks():
+            block = block._replace(tau=self._losses.removed(block.v, block.tau))
             if self._kalman is not None:
                 self._filter_disturbances(self._kalman, block, threads, external[rows])
             else:
@@ -300,7 +298,7 @@ class MomentumObserver:
     def _filter(self, samples: Motion, threads: int, external: Array) -> None:
         """Write the residual after each sample to the rows of ``external``."""
         moved, rate = self._terms(samples, threads)
-        settings = np.array([self._gain, self._damping, self._coulomb, self._friction_velocity])
+        settings = np.array([self._gain, *self._losses.kernel])
         memory = np.array(self._state)
         call = compiled(algorithm.FILTER)
 
@@ -323,7 +321,7 @@ class MomentumObserver:
         zero = np.zeros(self._model.nv)
         _, momentum, known = (np.ascontiguousarray(array) for array in algorithm.step(
             self._model, self._data, threads, 0, samples.q, samples.v, samples.tau, np.zeros(1),
-            self._gain, self._damping, self._coulomb, self._friction_velocity, zero, zero, zero))
+            self._gain, *self._losses.kernel, zero, zero, zero))
         kalman.run(samples.q, momentum, known, samples.dt, samples.dt_stride, threads, external)
 
     def _terms(self, samples: Motion, threads: int) -> tuple[Array, Array]:

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.algorithms import joint_friction, nonlinear_effects
+from ..engine.algorithms import nonlinear_effects, torque_without_friction
+from ..engine.algorithms.dynamics.friction import with_gravity
 from ..engine.call.algorithm import compiled
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
@@ -37,14 +38,14 @@ Index = NDArray[np.int64]
 class Setup(NamedTuple):
     """What an observer is computed with."""
 
-    constant: Array                 # (nv,), from a measured effort to that at the joint
+    constant: Array                 # (nv,), factor of measured efforts, besides the drives' gain
     gains: Array                    # (nv,) [1/s]
     method: Any
     smoothing: float                # bandwidth of the second low pass [1/s]; 0: none
     friction: bool
     friction_velocity: float        # [rad/s, m/s]
     noise: Mapping[str, Array]      # (nv,) each; arguments of ``MomentumObserver`` for "kalman"
-    delay: float                    # of efforts [s]
+    delay: float                    # of efforts, besides the drives' delay [s]
     max_gap: float                  # [s]
 
     @classmethod
@@ -69,7 +70,7 @@ class Measurement(NamedTuple):
     """A state as measured, and what belongs together."""
 
     q: Array
-    tau: Array                      # times its constant
+    tau: Array                      # torques at the joints
     sample: Sample                  # efforts, and the state in which the motors exerted them
 
 
@@ -77,7 +78,7 @@ class Session:
     """The observer of one robot, fed state by state with ``update``, or at once with ``run``.
 
     ``notify`` is called with why it restarts. ``measured`` is the latest state, or None if it could
-    not be used, for the reason in ``problem``; ``q``, ``v`` and ``tau`` are the efforts in it, and
+    not be used, for the reason in ``problem``; ``q``, ``v`` and ``tau`` are the torques in it, and
     the state in which the motors exerted them. ``external`` is what the environment exerts on the
     joints [N m, N]: of the latest state if ``valid``, otherwise meaningless. ``residual`` and
     ``frictionless`` are measured minus modeled efforts, with and without the friction of the model,
@@ -92,7 +93,10 @@ class Session:
         self._data = Data(model)
         self._filters: dict[str, _Filter] = {}
         self.filter("external")         # which checks the setup
-        self._line = DelayLine(model, round(1e9 * setup.delay))     # in ns
+        self._gain = setup.constant * model.drives.gain
+        self._is_simple = model.drives.reports_torque
+        self._delay = round(1e9 * (setup.delay + common_delay(model)))      # in ns
+        self._line = DelayLine(model, self._delay)
         self.measured: Measurement | None = None
         self.q, self.v, self.tau = model.neutral(), np.zeros(model.nv), np.zeros(model.nv)
         self.external, self.residual, self.frictionless = np.zeros((3, model.nv))
@@ -111,6 +115,17 @@ class Session:
         """Whether the observer runs but has not settled."""
         return self._running and not self.valid and not self.problem
 
+    # --- efforts
+
+    def to_torque(self, effort: Array) -> Array:
+        """Torques at the joints from measured efforts, without gravity that is compensated."""
+        torque = self._gain * effort
+        return torque if self._is_simple else self.model.drives.to_joints(torque)
+
+    def _completed(self, q: Array, torque: Array) -> Array:
+        """With gravity that is compensated, in the configuration that belongs to the effort."""
+        return torque if self._is_simple else with_gravity(self.model, self._data, q, torque)
+
     # --- state by state
 
     def stop(self) -> None:
@@ -126,7 +141,7 @@ class Session:
 
     def update(self, stamp: int, q: Array, v: Array | None, tau: Array | None, missing: str = "", *,
                residual: bool = False) -> tuple[Array, float] | None:
-        """Process a state with a stamp [ns] and efforts times their constant.
+        """Process a state with a stamp [ns] and efforts as from ``to_torque``.
 
         ``missing`` says why it cannot be used; ``residual`` whether ``residual`` and
         ``frictionless`` are wanted. Returns the external efforts before the second low pass and
@@ -148,6 +163,9 @@ class Session:
         sample = self._line.push(stamp, q, v, tau)
         if sample is None:
             return None
+        if not self._is_simple:
+            sample = sample._replace(tau=self._completed(sample.q, sample.tau))
+            tau = self._completed(q, tau) if self._delay else sample.tau
         self.measured = Measurement(q, tau, sample)
         _, self.q, self.v, self.tau = sample
         return self._process(stamp, dt, residual)
@@ -228,15 +246,16 @@ class Session:
         results = {name: np.full(v.shape, np.nan) for name in wanted}
         if not self.model.nv:
             return results
-        known = known & self.usable(v, tau * self.setup.constant)
+        torque = self.to_torque(tau)
+        known = known & self.usable(v, torque)
         for rows in runs(stamp, known, self.setup.max_gap):
             if not self._has_settled(float(stamp[rows[-1]] - stamp[rows[0]])):
                 continue
             which = _slice(rows)
-            motion = StampedMotion(rows, stamp[which], q[which], v[which],
-                                   tau[which] * self.setup.constant)
-            if delay := round(1e9 * self.setup.delay):
-                motion = aligned(self.model, motion, delay)
+            motion = StampedMotion(rows, stamp[which], q[which], v[which], torque[which])
+            if self._delay:
+                motion = aligned(self.model, motion, self._delay)
+            motion = motion._replace(tau=self._completed(motion.q, motion.tau))
             valid = self._has_settled(motion.stamp - motion.stamp[:1])
             if not valid.any():
                 continue
@@ -264,9 +283,9 @@ class _Filter:
     def start(self, q: Array, v: Array, tau: Array) -> None:
         """Start with the external efforts of a robot that does not accelerate."""
         modeled = nonlinear_effects(self._model, self._data, q, v)
-        if self._friction:
-            modeled = modeled + joint_friction(self._model, v)
         with np.errstate(over="ignore"):
+            if self._friction:
+                tau = torque_without_friction(self._model, v, tau)
             external = modeled - tau
         self.observer.reset(external if np.isfinite(external).all() else None)
         if self._low_pass:
@@ -289,6 +308,19 @@ class _Filter:
         if self._low_pass:
             external = self._low_pass.run(external, dt)
         return -external if self._is_residual else external
+
+
+def common_delay(model: Model) -> float:
+    """The delay of all drives [s]; a ValueError if they differ."""
+    single = [int(k) for k, nv in zip(model.idx_v, model.nvs) if nv == 1]
+    delays = model.drives.delay[single]
+    other = np.flatnonzero(delays != delays[:1])
+    if other.size:
+        names = [model.velocity_names[single[k]] for k in (0, other[0])]
+        raise ValueError(
+            f"drives: efforts have one delay here, and those of {names[0]} and {names[1]} "
+            f"are {delays[0]:g} and {delays[other[0]]:g} s; declare one delay for all joints")
+    return float(delays[0]) if single else 0.0
 
 
 def runs(stamp: Index, usable: NDArray[np.bool_], max_gap: float) -> list[Index]:

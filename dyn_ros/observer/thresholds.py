@@ -17,8 +17,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from ..engine.algorithms.dynamics.friction import largest_at_rest
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model.inputs import finite_array, one_each
+from ..engine.model.model import Model
+from .fault_checks import typical_efforts
 from .inputs import positive
 
 SLOW = 0.05
@@ -153,6 +156,12 @@ class CalibratedThresholds(Thresholds):
     def extrapolated(self) -> bool:
         """Whether the recording is too short to have contained such a false alarm."""
         return self.duration * self.false_alarms < _HOUR
+
+
+def friction_at_rest(model: Model) -> Array:
+    """Up to which size friction is unknown at rest, (nv,), with typical loads [N m, N]."""
+    load = typical_efforts(model) if model.drives.load_friction.any() else np.zeros(model.nv)
+    return largest_at_rest(model, load)
 
 
 def calibrate_thresholds(external: ArrayLike, v: ArrayLike, dt: float,

@@ -142,3 +142,18 @@ def test_contacts_are_not_ignored():
     model, samples = samples_of(*poses())
     with pytest.raises(ValueError, match="without contacts, got tool0"):
         identify_payload(model, Samples(**{**vars(samples), "contacts": ("tool0",)}), "tool0")
+
+
+def test_a_payload_is_found_behind_friction_that_depends_on_it():
+    model = load("ur10")
+    carrying = copy.copy(model)
+    carrying.set_payload("load", "tool0", 3.0, [0.0, 0.02, 0.08], 0.01 * np.eye(3))
+    for robot in (model, carrying):
+        robot.damping, robot.friction = np.full(6, 2.0), np.full(6, 3.0)
+        robot.drives = dyn_ros.Drives.of(6, load_friction=0.1, offset=0.5, gain=-12.0)
+    q, v, a = waves(np.zeros(6), 1.2, [0.1, 0.2, 0.4])(np.arange(0.0, 10.0, 0.01))
+    net = dyn_ros.rnea(carrying, dyn_ros.Data(carrying), q, v, a)
+    effort = (net + dyn_ros.joint_friction(carrying, v, net)) / -12.0
+    samples = dyn_ros.Samples.from_arrays(model, np.arange(0.0, 10.0, 0.01), q, effort, v, a)
+    found = dyn_ros.identify_payload(model, samples, "tool0")
+    assert abs(found.mass - 3.0) < 1e-6

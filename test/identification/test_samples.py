@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Samples: filtered recordings against analytic motions, and what is wrong with recordings."""
+import copy
 import dataclasses
 import importlib.util
 import subprocess
@@ -634,3 +635,51 @@ def test_columns_that_are_not_there_are_named(arm, given, words):
         given = {"effort": "tau_{}", **given}
     with pytest.raises(ValueError, match=words):
         Samples.from_table(arm, own, columns=given)
+
+
+def test_efforts_become_torques(arm):
+    """Currents, of which each lags by a time of its own, and compensated gravity."""
+    time = steps(8.0)
+    q, v, a = waves(arm.nv, time)
+    tau = dyn_ros.rnea(arm, dyn_ros.Data(arm), q, v, a).copy()
+    expected = Samples.from_arrays(arm, time, q, tau, cutoff=20.0)
+    delay, gain = np.array([0.0, 0.004, 0.0113, -0.006, 0.0, 0.002]), np.linspace(-9.0, 9.5, 6)
+    compensated = np.arange(6) == 2
+    robot = copy.copy(arm)
+    robot.drives = dyn_ros.Drives.of(6, gain=gain, delay=delay, is_compensated=compensated)
+    less = tau - compensated * dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), q)
+    effort = np.stack([np.interp(time - lag, time, column)
+                       for lag, column in zip(delay, less.T)], axis=1) / gain
+    samples = Samples.from_arrays(robot, time, q, effort, cutoff=20.0)
+    rows = np.isin(expected.time, samples.time)
+    assert np.sum(~rows) == 9 and len(samples) == np.sum(rows)      # 6 and 12 ms at the ends
+    np.testing.assert_allclose(samples.q, expected.q[rows], atol=1e-5)
+    np.testing.assert_allclose(samples.tau, expected.tau[rows],
+                               atol=1e-3 * np.abs(tau).max())
+    exact = delay * RATE == np.round(delay * RATE)
+    exact &= ~compensated
+    np.testing.assert_allclose(samples.tau[:, exact], expected.tau[rows][:, exact], atol=1e-9)
+    given = Samples.from_arrays(robot, time, q, effort, v, a)
+    assert given.time[0] == pytest.approx(0.006) and given.time[-1] <= time[-1] - 0.0113
+
+
+def test_torques_of_coupled_motors(arm):
+    time, rng = steps(4.0), np.random.default_rng(3)
+    q, _, _ = waves(arm.nv, time)
+    coupling = np.eye(6) + 0.4 * np.eye(6, k=-1)
+    robot, motors = copy.copy(arm), rng.normal(size=q.shape)
+    robot.drives = dyn_ros.Drives.of(6, gain=3.0, coupling=coupling)
+    found = Samples.from_arrays(robot, time, q, motors)
+    expected = Samples.from_arrays(arm, time, q, 3.0 * motors @ coupling)
+    np.testing.assert_allclose(found.tau, expected.tau, atol=1e-12)
+
+
+def test_an_effort_that_is_not_measured_stays_constant(arm):
+    time = steps(4.0)
+    q, _, _ = waves(arm.nv, time)
+    robot = copy.copy(arm)
+    robot.drives = dyn_ros.Drives.of(6, is_compensated=True)
+    effort = np.random.default_rng(0).normal(size=q.shape) * (np.arange(6) != 1)
+    samples = Samples.from_arrays(robot, time, q, effort)
+    assert (samples.tau[:, 1] == 0.0).all() and np.ptp(samples.tau[:, 2]) > 1.0
+    assert any("effort of joint 'shoulder_lift_joint' is 0" in text for text in samples.warnings)

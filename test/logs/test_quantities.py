@@ -377,3 +377,32 @@ def test_settings_that_do_not_fit():
         select(model, ["nose"])
     with pytest.raises(ValueError, match="each name once"):
         select(model, [model.joint_names[0]] * 2)
+
+
+def test_efforts_in_the_units_of_drives():
+    """Currents of either sign, compensated gravity, offsets and load friction, as without."""
+    clean, model = model_of(), model_of()
+    clean.damping, clean.friction = np.zeros((2, 7))
+    states, data = moving(clean), dyn_ros.Data(model)
+    gain = np.where(np.arange(7) % 2, -9.0, 12.0)
+    compensated = np.arange(7) == 1
+    model.drives = dyn_ros.Drives.of(
+        7, unit=("N m",) + ("A",) * 6, gain=gain, is_compensated=compensated, load_friction=0.1,
+        offset=np.linspace(-2.0, 2.0, 7), delay=0.003)
+    torque = states.tau + dyn_ros.joint_friction(model, states.v, states.tau)
+    effort = (torque - compensated * dyn_ros.generalized_gravity(model, data, states.q)) / gain
+    late = states._replace(tau=np.vstack([effort[:3], effort[:-3]]))
+    wanted = ["residual", "external", "torque", "power", "state"]
+    expected = compute(clean, states, 0, wanted)
+    found = compute(model, late, 0, wanted)
+    for name in clean.velocity_names:
+        np.testing.assert_allclose(found.columns[f"torque.{name}"],
+                                   expected.columns[f"torque.{name}"])
+        for quantity in ("residual", "external"):
+            one, other = (table.columns[f"{quantity}.{name}"] for table in (found, expected))
+            np.testing.assert_allclose(one[500:], other[497:-3], atol=1e-6)
+    name = model.velocity_names[1]
+    np.testing.assert_allclose(found.columns[f"power.{name}"][3:],
+                               torque[:-3, 1] * states.v[3:, 1], rtol=1e-2, atol=1e-1)
+    assert found.units[f"effort.{name}"] == "A" and expected.units[f"effort.{name}"] == "N m"
+    np.testing.assert_array_equal(found.columns[f"effort.{name}"], late.tau[:, 1])

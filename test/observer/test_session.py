@@ -36,7 +36,7 @@ def one_by_one(session, stamp, q, v, tau, known):
     nothing = np.full(session.model.nv, np.nan)
     rows = {"external": [], "residual": [], "frictionless": []}
     for k in range(len(stamp)):
-        session.update(int(stamp[k]), q[k], v[k], session.setup.constant * tau[k],
+        session.update(int(stamp[k]), q[k], v[k], session.to_torque(tau[k]),
                        "" if known[k] else "unknown", residual=True)
         rows["external"].append(session.external if session.valid else nothing)
         for name in ("residual", "frictionless"):

@@ -3,6 +3,7 @@
 """What the drives of a robot report as effort, and what they lose to friction."""
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -144,6 +145,10 @@ class Drives:
         return self.coupling is None and not self.is_compensated.any() and bool(
             (self.gain == 1.0).all())
 
+    def to_torque(self, effort: Array) -> Array:
+        """Torques at the joints from efforts, (..., nv), without gravity that is compensated."""
+        return self.to_joints(self.gain * effort)
+
     def to_motors(self, torque: Array) -> Array:
         """Torques of the motors from those at the joints, (..., nv)."""
         return torque if self.coupling is None else torque @ np.linalg.inv(self.coupling)
@@ -158,6 +163,13 @@ class Drives:
 
     def __repr__(self) -> str:
         return f"Drives(nv={len(self.gain)})"
+
+
+def reporting_torques(model: Any) -> Any:
+    """A copy of a model, for efforts that have become torques at the joints already."""
+    model = copy.copy(model)
+    model.drives = Drives.of(model.nv)
+    return model
 
 
 def _checked(name: str, value: Any, nv: int) -> Any:

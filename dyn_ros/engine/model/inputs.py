@@ -43,8 +43,9 @@ def _is_masked(value):
 
     The import occupies 6 MB.
     """
-    masked = sys.modules.get("numpy.ma")
-    return masked is not None and masked.is_masked(value)
+    # another thread may be importing it
+    is_masked = getattr(sys.modules.get("numpy.ma"), "is_masked", None)
+    return is_masked is not None and is_masked(value)
 
 
 def _expected(name, shape):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...drives.efforts import to_torques
 from ...engine.kernel.types import Array, ArrayLike
 from ...engine.model.inputs import finite_array
 from ...engine.model.model import Model
@@ -51,6 +52,8 @@ def prepare(model: Model, time: ArrayLike, raw: dict[str, Array | None], contact
     arrays.check(model, times, raw, states)
     recording = _Preparation(model, {"time": times, **raw, "in_contact": states})
     recording.drop_repeated()
+    recording.split()
+    recording.arrays = to_torques(model, recording.arrays, recording.segments)
     recording.split()
     filtering.make_continuous(model, recording.arrays["q"])
     v, a = recording.arrays["v"], recording.arrays["a"]

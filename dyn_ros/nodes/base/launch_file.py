@@ -70,6 +70,9 @@ def _arguments(config: str, name: str | None) -> Sequence[Argument]:
         ("robot_description_file", "",
          "Path of the robot's URDF, or of a xacro file (name ending in .xacro; requires xacro). "
          "Empty: use the topic robot_description or the parameters."),
+        ("drives", "",
+         "Path of a YAML file with what measured efforts are, rotor inertias and friction; empty: "
+         "the parameter drives."),
         ("use_sim_time", "false", "Use the time of the topic /clock."),
         ("autostart", "true",
          "Configure and activate at startup; false: wait for a lifecycle manager."),
@@ -99,6 +102,8 @@ def _node(context: Any, executable: str, name: str | None) -> list[Any]:
         parameters["robot_description"] = _robot_description(path)
     elif path:
         parameters["robot_description_file"] = path
+    if drives := _value(context, "drives"):
+        parameters["drives"] = drives
     if executable == "viewer_node":
         parameters.update(host=LaunchConfiguration("host"),
                           port=ParameterValue(LaunchConfiguration("port"), value_type=int))

@@ -113,6 +113,10 @@ SPECS = (
          "Joints to publish, in this order; empty: all, in the order of the model.", robot=True),
     Spec("armature", Parameter.Type.DOUBLE_ARRAY,
          "Rotor inertia for each published row [kg m2, kg]; empty: none.", robot=True),
+    Spec("drives", "",
+         "Path of a YAML file with what measured efforts are, rotor inertias and friction, for "
+         "`dyn_ros.load_drives`; empty: efforts are torques, friction is that of the robot "
+         "description.", robot=True),
     Spec("native_library", "",
          "Path of a library for this robot, which `dyn_ros export --robot FILE --python` writes; "
          "empty: the general functions.", robot=True),
@@ -120,8 +124,8 @@ SPECS = (
          "Joints to treat as fixed, each as name=position [rad, m], or the name alone: where "
          "joint_states has it when it is locked.", robot=True),
     Spec("include_friction", False,
-         "Include damping and Coulomb friction of the joints, as specified in the robot "
-         "description, in nle of ~/state and in the efforts of ~/get_inverse_dynamics and "
+         "Include friction of the joints, as specified in the robot description and in drives, in "
+         "nle of ~/state, in ~/command, and in the efforts of ~/get_inverse_dynamics and "
          "~/get_trajectory_efforts.", robot=True),
     Spec("frame_id", "", "frame_id of published messages; empty: the root link.", robot=True),
     Spec("world_frame", "",

@@ -33,10 +33,10 @@ class SettingError(ValueError):
 
 @contextmanager
 def blamed_on(parameter: str) -> Iterator[None]:
-    """Turn a ValueError into a `SettingError` of this parameter or field."""
+    """Turn a ValueError, or that a file cannot be read, into a `SettingError` of this parameter."""
     try:
         yield
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise SettingError(parameter, error) from None
 
 
@@ -77,14 +77,6 @@ def once_per_state(method: Method) -> Method:
     return cast(Method, computed)
 
 
-def _load_native(path: str, model: Model) -> None:
-    """As ``load_native``, with a ValueError for a file that cannot be loaded."""
-    try:
-        dyn_ros.load_native(path, model)
-    except OSError as error:
-        raise ValueError(error) from None
-
-
 class RobotContext:
     """Everything derived from one robot description; each description has its own context.
 
@@ -113,6 +105,9 @@ class RobotContext:
             gravity=values["gravity"],
             mimic=values["mimic"],
             strict=values["strict"])
+        if path := values.get("drives"):        # of all joints, also of those that are locked
+            with blamed_on("drives"):
+                dyn_ros.load_drives(self.model, path)
         self.standing: dict[str, float] = {}
         self._lock(values["locked_joints"], positions or {})
         self.includes_friction: bool = values["include_friction"]
@@ -120,7 +115,7 @@ class RobotContext:
         self._set_armature(values["armature"])
         if path := values.get("native_library"):
             with blamed_on("native_library"):
-                _load_native(path, self.model)
+                dyn_ros.load_native(path, self.model)
         self.data = Data(self.model)
         base: tuple[Any, Any] | None = None
         if values["base_source"] == "parameter":
@@ -202,9 +197,11 @@ class RobotContext:
             return self.frame_id
         return self._world_frame or self.odometry_frame or "world"
 
-    def friction(self, v: Array) -> Array:
-        """Return the friction torques that efforts include, (nv,) or (B, nv)."""
-        return dyn_ros.joint_friction(self.model, v) if self.includes_friction else np.zeros_like(v)
+    def friction(self, v: Array, torque: Array) -> Array:
+        """Return the friction that efforts include beside a torque, (nv,) or (B, nv)."""
+        if not self.includes_friction:
+            return np.zeros_like(v)
+        return dyn_ros.joint_friction(self.model, v, torque)
 
     def _lock(self, entries: Sequence[str], positions: Mapping[str, float]) -> None:
         """Lock joints, each given as name=position, or as name: where it stands."""

@@ -16,6 +16,7 @@ from dyn_ros.observer import IsolatedContact
 from dyn_ros.observer.fault_checks import Kind
 from dyn_ros.observer.faults import EffortMonitor
 from dyn_ros.observer.session import KALMAN_NOISE, Session, Setup
+from dyn_ros.observer.thresholds import friction_at_rest
 
 from ...states.joint_states import Rejected, State, abbreviated
 from .context import RobotContext, SettingError
@@ -109,7 +110,7 @@ class Observation(Session):
 
     def take(self, state: State, residual: bool) -> None:
         """Process a state; also compute the residual if it is wanted."""
-        tau = None if state.effort is None else self.setup.constant * state.effort
+        tau = None if state.effort is None else self.to_torque(state.effort)
         result = self.update(state.stamp, state.q, state.v, tau, self._missing(state, tau),
                              residual=residual)
         if result is None:
@@ -165,7 +166,7 @@ def thresholds(robot: RobotContext, values: Mapping[str, Any]) -> dyn_ros.Thresh
     base = int(model.nvs[0]) if robot.moving_base else 0
     if len(values["thresholds.fixed"]) < len(robot.names):
         fixed[:base] = NONE
-    friction = model.friction if values["friction"] else 0.0
+    friction = friction_at_rest(model) if values["friction"] else 0.0
     return dyn_ros.Thresholds(
         fixed, row_values(robot, values, "thresholds.per_speed", 0.0),
         row_values(robot, values, "thresholds.at_rest", friction))

@@ -89,7 +89,8 @@ def get_inverse_dynamics(robot: RobotContext, request: Any, response: Any, state
     a = arrays.vector(robot, request, "acceleration")
     tau = dyn_ros.rnea(robot.model, robot.data, state.q, state.velocity(), a,
                        requested_forces(robot, request, state.q))
-    response.effort = arrays.numbers((tau + robot.friction(state.velocity()))[robot.rows])
+    effort = tau + robot.friction(state.velocity(), tau)
+    response.effort = arrays.numbers(effort[robot.rows])
     response.friction_included = robot.includes_friction
 
 
@@ -131,7 +132,8 @@ def needs_state(robot: RobotContext, request: Any) -> bool:
 def get_trajectory_efforts(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """The efforts at each point of a trajectory, and those that exceed the joints' limits."""
     q, v, a = _trajectory(robot.model, request.trajectory, state)
-    tau = (dyn_ros.rnea(robot.model, robot.data, q, v, a) + robot.friction(v))[:, robot.rows]
+    tau = dyn_ros.rnea(robot.model, robot.data, q, v, a)
+    tau = (tau + robot.friction(v, tau))[:, robot.rows]
     response.friction_included = robot.includes_friction
     limits = robot.model.effort_limit[robot.rows]
     arrays.set_matrix(response.effort, tau)

@@ -14,9 +14,10 @@ from rclpy.parameter import Parameter
 
 import dyn_ros
 from dyn_ros.engine.kernel.types import Array
+from dyn_ros.engine.model.drives import reporting_torques
 from dyn_ros.observer import thresholds
 from dyn_ros.observer.fault_checks import is_unexplained
-from dyn_ros.observer.session import Measurement
+from dyn_ros.observer.session import Measurement, common_delay
 from dyn_ros.observer.thresholds import CalibratedThresholds
 from dyn_ros.srv import CalibrateThresholds, EstimateEffortDelay, EstimatePayload, Tare
 
@@ -125,7 +126,8 @@ class Requests:
         if not math.isfinite(rate) or rate < 0.0:
             raise Rejected(f"false_alarms: expected 0 (the parameter) or more, got {rate:g} [1/h]")
         rows = robot.rows
-        friction = robot.model.friction[rows] * self._node.parameters.values["friction"]
+        friction = (thresholds.friction_at_rest(robot.model)[rows]
+                    * self._node.parameters.values["friction"])
 
         def compute(record: Record) -> Any:
             _, _, _, v, tau, r = record.columns
@@ -158,7 +160,7 @@ class Requests:
 
     def estimate_delay(self, robot: RobotContext, request: Any, response: Any) -> Pending:
         """Estimate by how much the efforts lag behind the positions and velocities."""
-        model = copy.copy(robot.model)
+        model, declared = reporting_torques(robot.model), common_delay(robot.model)
 
         def compute(record: Record) -> Any:
             q, tau, *_ = record.columns
@@ -168,7 +170,7 @@ class Requests:
             response.delay, response.deviation = estimate.delay, estimate.deviation
             response.states = estimate.states
             if request.apply:
-                self._set(effort_delay=response.delay)
+                self._set(effort_delay=response.delay - declared)
         return self._begin("~/estimate_delay", request, "calibration.duration", False, compute,
                            respond)
 

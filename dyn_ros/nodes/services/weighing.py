@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 import dyn_ros
+from dyn_ros.engine.algorithms.dynamics.friction import largest_at_rest
 from dyn_ros.engine.kernel.types import Array
+from dyn_ros.engine.model.drives import reporting_torques
 
 from .listening import Record
 
@@ -34,13 +36,15 @@ class Measured(NamedTuple):
 def measured_in(model: dyn_ros.Model, time: Array, q: Array, v: Array, tau: Array) -> Measured:
     """Return what has been measured in N states: (N,), (N, nq), (N, nv), (N, nv)."""
     if np.ptp(q, axis=0).max(initial=0.0) > AT_REST or abs(v.mean(axis=0)).max(initial=0.0) > SLOW:
-        return Measured(dyn_ros.Samples.from_arrays(model, time, q, tau, v), None)
+        return Measured(dyn_ros.Samples.from_arrays(reporting_torques(model), time, q, tau, v),
+                        None)
     zero = np.zeros((1, model.nv))
     sample = dyn_ros.Samples(
         time[:1], q[len(q) // 2:len(q) // 2 + 1], zero, zero, tau.mean(axis=0)[None],
         np.ones(1), np.zeros(1, np.int32))
     # at rest, Coulomb friction is between its two signs
-    variance = tau.var(axis=0) / len(tau) + model.friction ** 2 / 3.0 + (
+    dry = largest_at_rest(model, tau.mean(axis=0))
+    variance = tau.var(axis=0) / len(tau) + dry ** 2 / 3.0 + (
         _SYSTEMATIC * tau.mean(axis=0)) ** 2
     return Measured(sample, variance)
 
@@ -51,7 +55,7 @@ def move_in(model: dyn_ros.Model, record: Record | None) -> list[Measured]:
         return []
     q, v, tau = record.columns
     try:
-        samples = dyn_ros.Samples.from_arrays(model, record.time, q, tau, v)
+        samples = dyn_ros.Samples.from_arrays(reporting_torques(model), record.time, q, tau, v)
     except ValueError:
         return []
     return [Measured(samples.take(slice(None, None, 1 + len(samples) // MOST_OF_MOVE)), None)]

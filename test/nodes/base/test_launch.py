@@ -73,8 +73,8 @@ def test_every_argument_is_described(file):
     of_view = {"view": {"rviz_config", "fixed_frame", "nodes", "gui"},
                "viewer": {"nodes", "host", "port"}}.get(file, set())
     assert set(arguments) - {"name"} == {
-        "namespace", "params_file", "robot_description_file", "use_sim_time", "autostart",
-        "log_level", "respawn"} | of_view
+        "namespace", "params_file", "robot_description_file", "drives", "use_sim_time",
+        "autostart", "log_level", "respawn"} | of_view
     assert ("name" in arguments) == (file in ONE_NODE)
     assert all(len(each.description) > 10 for each in arguments.values())
 
@@ -130,6 +130,12 @@ def failure(file, **arguments):
     assert result.returncode == 1, result.stdout
     assert "process started" not in result.stdout
     return result.stdout
+
+
+def test_missing_drives_end_the_launch(tmp_path):
+    path = tmp_path / "missing.yaml"
+    assert f"drives: there is no file '{path}'" in failure(
+        "observer", robot_description_file=ARM7, drives=path)
 
 
 @pytest.mark.parametrize("file, argument", [

@@ -50,7 +50,7 @@ def joint_friction(model: Model, v: ArrayLike, torque: ArrayLike | None = None) 
     """
     speeds, drives = _valid(model, "v", v), model.drives
     motors = drives.motor_velocity(speeds)
-    friction = _unloaded(model, motors)
+    friction = _unloaded(model, drives, motors)
     if torque is not None:
         load = np.abs(drives.to_motors(_valid(model, "torque", torque)))
         friction = friction + drives.load_friction * load * step(drives, motors)
@@ -81,11 +81,24 @@ def torque_without_friction(model: Model, v: ArrayLike, torque: ArrayLike) -> Ar
     >>> np.allclose(dyn_ros.torque_without_friction(robot, v, applied), tau)
     True
     """
-    speeds, drives = _valid(model, "v", v), model.drives
-    motors = drives.motor_velocity(speeds)
-    left = drives.to_motors(_valid(model, "torque", torque)) - _unloaded(model, motors)
+    return without_friction(model, model.drives, v, "torque", torque)
+
+
+def without_friction(model: Model, drives: Drives, v: ArrayLike, name: str,
+                     torque: ArrayLike) -> Array:
+    """As ``torque_without_friction``, with other drives and another name of the argument."""
+    motors = drives.motor_velocity(_valid(model, "v", v))
+    left = drives.to_motors(_valid(model, name, torque)) - _unloaded(model, drives, motors)
     left = left / (1.0 + drives.load_friction * step(drives, motors) * np.sign(left))
     return drives.to_joints(left)
+
+
+def largest_at_rest(model: Model, torque: Array) -> Array:
+    """Up to which size friction is unknown at rest, with torques (..., nv) at the joints."""
+    drives = model.drives
+    load = np.abs(drives.to_motors(torque))
+    dry = np.maximum(model.friction + drives.stribeck + drives.load_friction * load, 0.0)
+    return dry if drives.coupling is None else dry @ np.abs(drives.coupling)
 
 
 def measured_torque(model: Model, data: Data, q: ArrayLike, effort: ArrayLike) -> Array:
@@ -110,11 +123,15 @@ def measured_torque(model: Model, data: Data, q: ArrayLike, effort: ArrayLike) -
     >>> print(dyn_ros.measured_torque(robot, data, q, np.full(7, 0.5)))
     [6. 6. 6. 6. 6. 6. 6.]
     """
-    drives = model.drives
-    torque = drives.to_joints(_valid(model, "effort", effort) * drives.gain)
-    if drives.is_compensated.any():
-        torque = torque + drives.is_compensated * generalized_gravity(model, data, q)
-    return torque
+    return with_gravity(model, data, q, model.drives.to_torque(_valid(model, "effort", effort)))
+
+
+def with_gravity(model: Model, data: Data, q: ArrayLike, torque: Array) -> Array:
+    """Torques at the joints with the gravity torque that drives have subtracted."""
+    compensated = model.drives.is_compensated
+    if not compensated.any():
+        return torque
+    return torque + compensated * generalized_gravity(model, data, q)
 
 
 def step(drives: Drives, v: Array) -> Array:
@@ -124,9 +141,8 @@ def step(drives: Drives, v: Array) -> Array:
     return np.where(width > 0.0, slow, np.sign(v))
 
 
-def _unloaded(model: Model, v: Array) -> Array:
+def _unloaded(model: Model, drives: Drives, v: Array) -> Array:
     """Friction and offsets that do not depend on torque, of motors with velocities v."""
-    drives = model.drives
     dry = model.friction
     if drives.has_own_friction:
         dry = (dry + drives.root_friction * np.sqrt(np.abs(v))

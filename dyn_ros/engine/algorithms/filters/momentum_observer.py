@@ -36,6 +36,7 @@ from ..dynamics.friction import friction_effort
 from ..dynamics.momentum_terms import P_RATE, P, momentum_of, momentum_terms_kernel
 from ..dynamics.rnea import NLE, nonlinear_effects_kernel
 from .disturbance_filter import FILTER as KALMAN_FILTER
+from .losses import Losses
 
 EXTERNAL = field("external_effort", ("nv",), "Estimated external efforts [N m, N].")
 OBSERVED = field("observed_momentum", ("nv",), "Generalized momentum of the observer's last sample "
@@ -241,7 +242,8 @@ def momentum_observer_step(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     Parameters
     ----------
     tau : (nv,) or (B, nv) array_like
-        Joint efforts measured with q and v [N m, N]; zero for a floating base.
+        Torques that the drives exert, measured with q and v, as from ``measured_torque`` [N m, N];
+        zero for a floating base.
     dt : float or (B,) array_like
         Time since the previous sample [s], 0 or more. 0 for the first one: the external efforts
         remain.
@@ -250,10 +252,10 @@ def momentum_observer_step(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     external, momentum, known_effort : (nv,) or (B, nv) array_like
         The result for the previous sample; zeros for the first one.
     friction : bool
-        Whether the joints have the damping and friction of the model.
+        Whether the joints have the friction of the model, see ``joint_friction``.
     friction_velocity : float or (nv,) array_like
         Coulomb friction changes its sign linearly between minus and plus this velocity [rad/s,
-        m/s], 0 or more; with 0 it changes at once.
+        m/s], 0 or more; with 0 it changes at once. Where drives have a larger one, that counts.
     direct : bool
         Multiply the change of velocity by M instead of subtracting momenta.
 
@@ -277,18 +279,12 @@ def momentum_observer_step(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     """
     gains, reversal = positive(model, "gain", gain), not_negative(
         model, "friction_velocity", friction_velocity)
-    damping, coulomb = losses(model, friction)
+    losses = Losses(model, friction, reversal)
+    tau = losses.removed(v, tau)
     state: tuple[Array, Array, Array] = step(
         model, data, threads, int(flag("direct", direct)), q, v, tau, _steps(dt), gains,
-        damping, coulomb, reversal, external, momentum, known_effort)
+        *losses.kernel, external, momentum, known_effort)
     return ObserverState(*state)
-
-
-def losses(model: Model, friction: bool) -> tuple[Array, Array]:
-    """Damping and Coulomb friction of the model, or zeros."""
-    if not flag("friction", friction):
-        return np.zeros(model.nv), np.zeros(model.nv)
-    return model.damping, model.friction
 
 
 def positive(model: Model, name: str, value: float | ArrayLike) -> Array:

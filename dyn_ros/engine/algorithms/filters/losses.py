@@ -1,0 +1,51 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Which friction the kernels of the momentum observer subtract, and which NumPy before them."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...kernel.types import Array, ArrayLike
+from ...model.drives import Drives
+from ...model.inputs import flag
+from ...model.model import Model
+from ..dynamics.friction import without_friction
+
+
+class Losses:
+    """Friction of a model, as it is at each call.
+
+    The kernels know damping, and Coulomb friction that changes its sign up to a ``velocity``,
+    (nv,). If drives have more friction, all of it is removed from the efforts before.
+    """
+
+    def __init__(self, model: Model, friction: bool, velocity: Array) -> None:
+        self._model, self._velocity = model, velocity
+        self._is_on = flag("friction", friction)
+        self._read()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a copy, which reads the friction of its own model."""
+        self.__dict__.update(state)
+        self._read()
+
+    def _read(self) -> None:
+        model, zero = self._model, np.zeros(self._model.nv)
+        self._drives = model.drives
+        self._own: Drives | None = None
+        self.kernel: tuple[Array, Array, Array] = zero, zero, self._velocity
+        if self._is_on and model.drives.has_own_friction:
+            wide = np.maximum(self._velocity, model.drives.friction_velocity)
+            self._own = model.drives.with_values(friction_velocity=wide)
+        elif self._is_on:
+            self.kernel = model.damping, model.friction, self._velocity
+
+    def removed(self, v: ArrayLike, tau: Any) -> Any:
+        """Efforts (..., nv) without what the kernels do not know; call before using ``kernel``."""
+        if self._model.drives is not self._drives:
+            self._read()
+        if self._own is None:
+            return tau
+        return without_friction(self._model, self._own, v, "tau", tau)

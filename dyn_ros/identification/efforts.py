@@ -1,0 +1,51 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Torques at the joints from the efforts of a recording."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..engine.algorithms import measured_torque
+from ..engine.call.data import Data
+from ..engine.kernel.types import Array
+from ..engine.model.model import Model
+from .filtering import Segment
+
+
+def to_torques(model: Model, arrays: dict[str, Any], segments: Sequence[Segment]
+               ) -> dict[str, Any]:
+    """The arrays of a recording with torques at the joints as "tau", at the time of the positions.
+
+    Changes them in place. Rows of which an effort is not in the recording are left out.
+    """
+    drives = model.drives
+    if drives.delay.any():
+        arrays = _without_delay(drives.delay, arrays, segments)
+    if not drives.reports_torque:
+        effort = arrays["tau"]
+        is_measured = np.ptp(effort, axis=0) > 0.0
+        torque = measured_torque(model, Data(model), arrays["q"], effort)
+        # one that is never measured stays constant
+        effort[:] = np.where(drives.is_compensated & ~is_measured, effort, torque)
+    return arrays
+
+
+def _without_delay(delay: Array, arrays: dict[str, Any], segments: Sequence[Segment]
+                   ) -> dict[str, Any]:
+    """Interpolate efforts within segments."""
+    time, effort = arrays["time"], arrays["tau"]
+    known = np.zeros(len(time), bool)
+    for segment in segments:
+        rows = slice(*segment)
+        stamps = time[rows].copy()
+        for k in np.flatnonzero(delay):
+            effort[rows, k] = np.interp(stamps + delay[k], stamps, effort[rows, k])
+        known[rows] = ((stamps + min(delay.min(), 0.0) >= stamps[0])
+                       & (stamps + max(delay.max(), 0.0) <= stamps[-1]))
+    if known.sum() < 2:
+        raise ValueError(f"drives: efforts are delayed by up to {np.abs(delay).max():g} s, for "
+                         "which the recording is too short; check the unit, s")
+    return {name: None if array is None else array[known] for name, array in arrays.items()}

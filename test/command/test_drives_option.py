@@ -1,0 +1,99 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The option ``--drives`` of the commands that read recordings."""
+import numpy as np
+import pytest
+
+pytest.importorskip("pyarrow", reason="pyarrow is not installed: run `make test`")
+
+import pyarrow.parquet
+from logs.states import ARM7, START, moving
+
+import dyn_ros
+from dyn_ros.command import main as cli
+from dyn_ros.identification import columns
+
+GAIN = np.where(np.arange(7) % 2, -9.0, 12.0)
+
+
+def table(model, states, effort):
+    rows = {"time": 1e-9 * (states.stamp - START)}
+    for signal, values in (("position", states.q), ("velocity", states.v), ("effort", effort)):
+        rows |= {f"{signal}.{name}": values[:, k] for k, name in enumerate(model.velocity_names)}
+    return rows
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A recording of torques, the same of currents with friction, and the file of the drives."""
+    folder, clean = tmp_path_factory.mktemp("drives"), dyn_ros.Model.from_urdf_file(ARM7)
+    states = moving(clean, seconds=8.0, rate=200.0)
+    torque = states.tau + dyn_ros.joint_friction(clean, states.v)
+    columns.write(folder / "clean.csv", table(clean, states, torque))
+    real = dyn_ros.Model.from_urdf_file(ARM7)
+    real.damping, real.friction = np.full((2, 7), 0.5)
+    real.drives = dyn_ros.Drives.of(7, unit=("A",) * 7, gain=GAIN, load_friction=0.1, offset=1.0)
+    effort = (states.tau + dyn_ros.joint_friction(real, states.v, states.tau)) / GAIN
+    columns.write(folder / "currents.csv", table(real, states, effort))
+    dyn_ros.save_drives(real, folder / "drives.yaml")
+    columns.write(folder / "unknown.csv", table(clean, states, torque / GAIN))
+    clean.drives = dyn_ros.Drives.of(7, gain=GAIN)
+    dyn_ros.save_drives(clean, folder / "gains.yaml")
+    return folder
+
+
+def run(*arguments):
+    return cli.main([str(argument) for argument in arguments])
+
+
+def logged(folder, name, out, *arguments):
+    assert run("log", folder / name, "--robot", ARM7, "--compute", "residual", "external", "--out",
+               out, "--workers", "1", *arguments) == 0
+    return pyarrow.parquet.read_table(out)
+
+
+def test_log(folder, tmp_path, capsys):
+    expected = logged(folder, "clean.csv", tmp_path / "clean")
+    drives = "--drives", folder / "drives.yaml"
+    found = logged(folder, "currents.csv", tmp_path / "real", *drives)
+    for name in dyn_ros.Model.from_urdf_file(ARM7).velocity_names:
+        for quantity in ("residual", "external"):
+            one, other = (part[f"{quantity}.{name}"].to_numpy() for part in (found, expected))
+            assert np.isfinite(other).sum() > 1000
+            np.testing.assert_allclose(one, other, atol=1e-6)
+    other = tmp_path / "other.yaml"
+    other.write_text((folder / "drives.yaml").read_text().replace("-9.0", "-8.0"))
+    assert run("log", folder / "currents.csv", "--robot", ARM7, "--compute", "residual",
+               "external", "--out", tmp_path / "real", "--drives", other, "--workers", "1") == 2
+    assert "computed with other options: robot" in capsys.readouterr().err
+
+
+def test_identify(folder, tmp_path, capsys):
+    """Currents of known gains show the same as torques."""
+    found = []
+    for recording, *more in (["clean.csv"], ["unknown.csv", "--drives", folder / "gains.yaml"]):
+        output = tmp_path / f"{recording}.urdf"
+        assert run("identify", ARM7, folder / recording, "-o", output, *more) == 0
+        model = dyn_ros.Model.from_urdf_file(output)
+        found.append([*model.inertial_parameters[:, 0], *model.damping, *model.friction])
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-3)
+
+
+@pytest.mark.parametrize("command", [("identify", ARM7), ("log", "--robot", ARM7)])
+@pytest.mark.parametrize("content, reason", [
+    (None, "No such file or directory"), ("joints: {elbow: {gain: 2}}", "no joint 'elbow'")])
+def test_a_file_that_cannot_be_used(folder, tmp_path, capsys, command, content, reason):
+    path = tmp_path / "wrong.yaml"
+    if content is not None:
+        path.write_text(content)
+    name, *more = command
+    recording = [folder / "clean.csv"]
+    before, after = (more, recording) if name == "identify" else (recording, more)
+    assert run(name, *before, *after, "--drives", path) == 2
+    error = capsys.readouterr().err
+    assert f"{path}: " in error and reason in error and "Traceback" not in error
+
+
+def test_drives_are_those_of_a_robot(folder, capsys):
+    assert run("log", folder / "clean.csv", "--drives", folder / "drives.yaml") == 2
+    assert "--drives: pass --robot too" in capsys.readouterr().err
