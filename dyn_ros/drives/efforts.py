@@ -12,10 +12,9 @@ from ..engine.algorithms import measured_torque
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
-from .filtering import Segment
 
 
-def to_torques(model: Model, arrays: dict[str, Any], segments: Sequence[Segment]
+def to_torques(model: Model, arrays: dict[str, Any], segments: Sequence[tuple[int, int]]
                ) -> dict[str, Any]:
     """The arrays of a recording with torques at the joints as "tau", at the time of the positions.
 
@@ -33,7 +32,7 @@ def to_torques(model: Model, arrays: dict[str, Any], segments: Sequence[Segment]
     return arrays
 
 
-def _without_delay(delay: Array, arrays: dict[str, Any], segments: Sequence[Segment]
+def _without_delay(delay: Array, arrays: dict[str, Any], segments: Sequence[tuple[int, int]]
                    ) -> dict[str, Any]:
     """Interpolate efforts within segments."""
     time, effort = arrays["time"], arrays["tau"]
