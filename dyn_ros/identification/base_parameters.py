@@ -23,6 +23,7 @@ FEATURES = ("armature", "damping", "friction", "offset", "stribeck", "root_frict
             "load_friction")
 ANGULAR_UNITS = ("kg m2", "N m s/rad", "N m", "N m", "N m", "N m (s/rad)^0.5", "")
 LINEAR_UNITS = ("kg", "N s/m", "N", "N", "N", "N (s/m)^0.5", "")
+_USUAL = 5              # features; the others are rare
 # Within a body, in the order in which combinations are the usual ones: Ixx - Iyy, masses last
 _ORDER = (4, 5, 7, 8, 9, 1, 2, 3, 6, 0)
 _DEPENDENT = 1e-8       # of a column's length: what remains of a dependent column is rounding
@@ -37,26 +38,31 @@ class Unknowns:
     (p,) whether each is estimated, ``order`` that in which they are preferred as leading ones of
     combinations, ``local`` (nv, c) the columns of each row of the equations: those of all bodies
     and its own features, or all if rows are combined. Features in ``chosen`` are those of all
-    joints with one coordinate, ``further`` (nv,) of bool those of some.
+    joints with one coordinate, ``further`` (nv,) of bool those of some. ``features`` are the names
+    of all.
     """
 
     def __init__(self, model: Model, chosen: Sequence[str], are_combined: bool = False,
                  further: Mapping[str, np.ndarray] | None = None) -> None:
         self.model, self.chosen, self.bodies = model, tuple(chosen), 10 * model.njoints
+        has_further = any(np.any(joints) for name, joints in (further or {}).items()
+                          if name in FEATURES[_USUAL:])
+        self.features = FEATURES if has_further else FEATURES[:_USUAL]
         self.names = (*(f"{number}({joint})" for joint in model.joint_names for number in NUMBERS),
-                      *(f"{feature}({name})" for feature in FEATURES
+                      *(f"{feature}({name})" for feature in self.features
                         for name in model.velocity_names))
         linear = is_linear(model)
         self.units = (*("kg", *3 * ("kg m",), *6 * ("kg m2",)) * model.njoints,
                       *((LINEAR_UNITS if linear[k] else ANGULAR_UNITS)[n]
-                        for n in range(len(FEATURES)) for k in range(model.nv)))
-        wanted = np.isin(FEATURES, chosen)[:, None] & is_actuated(model)
+                        for n in range(len(self.features)) for k in range(model.nv)))
+        wanted = np.isin(self.features, chosen)[:, None] & is_actuated(model)
         for name, joints in (further or {}).items():
-            wanted[FEATURES.index(name)] |= joints
+            if name in self.features:
+                wanted[self.features.index(name)] |= joints
         self.active = np.concatenate([np.ones(self.bodies, bool), wanted.ravel()])
         self.order = [10 * i + k for i in range(model.njoints) for k in _ORDER]
         self.order += range(self.bodies, len(self.names))
-        own = self.bodies + np.arange(model.nv)[:, None] + model.nv * np.arange(len(FEATURES))
+        own = self.bodies + np.arange(model.nv)[:, None] + model.nv * np.arange(len(self.features))
         self.local = (np.tile(np.arange(len(self.names)), (model.nv, 1)) if are_combined else
                       np.hstack([np.tile(np.arange(self.bodies), (model.nv, 1)), own]))
 
@@ -87,8 +93,8 @@ class BaseParameters:
     ----------
     parameter_names : tuple of str, length p
         All parameters: 10 for each joint's body, such as "Ixx(elbow)", then armature, damping,
-        friction, offset, stribeck, root_friction and load_friction of each velocity, such as
-        "friction(elbow)".
+        friction, offset and stribeck of each velocity, such as "friction(elbow)"; and their
+        root_friction and load_friction if a joint has one of these.
     names : tuple of str, length b
         The combinations, such as "Ixx(elbow) - Iyy(elbow) + 0.25 m(wrist)".
     units : tuple of str, length b
@@ -175,7 +181,7 @@ def random_regressor(unknowns: Unknowns, rng: np.random.Generator) -> Array:
     bodies = joint_torque_regressor(model, Data(model), q, v, a)
     s, load = np.sign(v), np.abs(bodies.sum(axis=2))
     own = np.stack([a, v, s, np.ones_like(v), s * np.exp(-v ** 2), s * np.sqrt(np.abs(v)),
-                    s * load], axis=2)
+                    s * load], axis=2)[:, :, :len(unknowns.features)]
     W = np.concatenate([bodies, in_columns(own)], axis=2).reshape(-1, len(unknowns))
     return W * unknowns.active
 

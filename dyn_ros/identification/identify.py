@@ -149,7 +149,7 @@ class Solution(NamedTuple):
                          f"more than {problem.huber:g} times the noise; the model lacks "
                          "something, or something touched the robot",)
         base = _base_estimate(problem, fitted, spread, float(stdtrit(max(count - 1, 1), 0.975)))
-        own = fitted.parameters[unknowns.bodies:].reshape(len(FEATURES), -1)
+        own = fitted.parameters[unknowns.bodies:].reshape(len(unknowns.features), -1)
         return Identification(
             model=unknowns.model,
             identified=_identified(unknowns, conditions.terms, fitted.parameters),
@@ -161,10 +161,10 @@ class Solution(NamedTuple):
 
 
 def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bool, friction: bool,
-             stribeck: ArrayLike | None, friction_terms: Sequence[str] | None,
-             motor_constants: ArrayLike | None,
+             stribeck: ArrayLike | None, motor_constants: ArrayLike | None,
              noise: ArrayLike | None, regularization: float, huber: float | None, held_out: float,
-             seed: int, threads: int, contact_dimension: int, progress: Progress) -> Solution:
+             seed: int, threads: int, contact_dimension: int, progress: Progress,
+             friction_terms: Sequence[str] | None = None) -> Solution:
     """Estimate the parameters; the arguments are those of ``identify``."""
     samples = _joined(model, samples)
     if motor_constants is not None:
@@ -342,11 +342,11 @@ def _identified(unknowns: Unknowns, terms: FrictionTerms, parameters: Array) -> 
     size = np.stack([bodies[:, 0], np.sqrt(bodies[:, 0] * moment), moment], axis=1)
     bodies[np.abs(bodies) < _ROUNDING * np.repeat(size, [1, 3, 6], axis=1)] = 0.0
     identified.inertial_parameters = bodies
-    own = parameters[unknowns.bodies:].reshape(len(FEATURES), -1)
+    own = parameters[unknowns.bodies:].reshape(len(unknowns.features), -1)
     for name, numbers in zip(FEATURES[:3], own):        # which a model has
         if name in unknowns.chosen:
             setattr(identified, name, numbers)
     identified.drives = identified.drives.with_values(
-        **dict(zip(FEATURES[3:], own[3:])), stribeck_velocity=terms.stribeck,
+        **dict(zip(unknowns.features[3:], own[3:])), stribeck_velocity=terms.stribeck,
         friction_velocity=terms.width)
     return identified

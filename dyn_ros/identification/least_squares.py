@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..engine.kernel.types import Array
-from .base_parameters import FEATURES, BaseParameters, Unknowns
+from .base_parameters import BaseParameters, Unknowns
 from .normal_equations import Equations
 from .physical import Reference, decomposed, fit
 from .torque_equations import TorqueEquations
@@ -126,7 +126,7 @@ class Problem(NamedTuple):
         least = _PRECISION * np.where(size > 0.0, size, size.max(initial=0.0))
         H, g = self._assembled(sums, np.maximum(estimate.noise, least))
         g += H @ shift
-        kinds = np.repeat([2 if name in _OF_ANY_SIGN else 1 for name in FEATURES],
+        kinds = np.repeat([2 if name in _OF_ANY_SIGN else 1 for name in unknowns.features],
                           unknowns.model.nv)
         kind = np.concatenate([np.zeros(unknowns.bodies, int), kinds])
         order = np.argsort(kind, kind="stable")

@@ -20,7 +20,7 @@ from scipy.linalg import LinAlgError, block_diag, cho_factor, cho_solve, eigh
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.parameters import from_pseudo_inertia, is_physical, pseudo_inertia
-from .base_parameters import FEATURES, BaseParameters, Unknowns
+from .base_parameters import BaseParameters, Unknowns
 from .samples import Samples
 
 _LIGHTEST = 1e-2        # of the mean mass: the reference for a body without mass
@@ -242,13 +242,13 @@ class Reference:
         given = np.array([model.armature, model.damping, model.friction])
         values = np.where(given > 0.0, given, [unknown / a, unknown / v, unknown])
         values = np.vstack([values, 5.0 * unknown, unknown, unknown / np.sqrt(v),
-                            np.full(model.nv, _UNKNOWN)])
-        weights = np.full((len(FEATURES), model.nv), _WEIGHT)
+                            np.full(model.nv, _UNKNOWN)])[:len(unknowns.features)]
+        weights = np.full(values.shape, _WEIGHT)
         weights[:3][given > 0.0] = 1.0
         self.values = np.concatenate([bodies.ravel(), values.ravel()])
         self.weights = np.concatenate([of_bodies.ravel(), weights.ravel()])
         self.described = np.concatenate([np.ravel(model.inertial_parameters), given.ravel(),
-                                         np.zeros((len(FEATURES) - 3) * model.nv)])
+                                         np.zeros(values.size - 3 * model.nv)])
         spread = np.einsum("bnk,nkl->bnl", base.matrix[:, :count].reshape(-1, model.njoints, 10),
                            Bodies(bodies).transforms).reshape(len(base), -1)
         own = base.matrix[:, count:] * self.values[count:]

@@ -18,7 +18,7 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model, ReferenceFrame
 from . import normal_equations as ne
-from .base_parameters import FEATURES, Unknowns, in_columns
+from .base_parameters import Unknowns, in_columns
 from .friction_terms import FrictionTerms, step
 from .motion.filtering import is_actuated
 from .samples import Samples
@@ -96,14 +96,15 @@ class TorqueEquations:
 
     def features(self, samples: Samples) -> Array:
         """The columns of each row for armature and friction, (B, nv, F); zeros for base joints."""
-        features = np.empty((len(samples), self._model.nv, len(FEATURES)))
-        for n, column in enumerate(self._columns(samples)):
+        names = self._unknowns.features
+        features = np.empty((len(samples), self._model.nv, len(names)))
+        for n, column in enumerate(self._columns(samples)[:len(names)]):
             features[..., n] = column
         features[:, ~self._actuated] = 0.0
         return features
 
     def _columns(self, samples: Samples) -> tuple[Array | float, ...]:
-        """What each of ``FEATURES`` multiplies, (B, nv)."""
+        """What each of the features multiplies, (B, nv)."""
         v, terms = samples.v, self.conditions.terms
         direction = step(v, terms.width) * (np.abs(v) > self.conditions.threshold)
         decreasing = root = loaded = direction
@@ -145,7 +146,7 @@ class TorqueEquations:
         """Modelled torques, (B, nv)."""
         bodies = self._unknowns.bodies
         self._inertias[:] = parameters[:bodies].reshape(-1, 10)
-        own = parameters[bodies:].reshape(len(FEATURES), self._model.nv) * self._actuated
+        own = parameters[bodies:].reshape(-1, self._model.nv) * self._actuated
         torques = rnea(self._model, self._data, samples.q, samples.v, samples.a, samples.f_ext,
                        threads=self._threads)
         for column, numbers in zip(self._columns(samples), own):
