@@ -38,10 +38,11 @@ def test_the_xml_file_starts_the_nodes():
     check_arguments([each.attrib for each in root.iter("arg")], file.read_text())
     [node] = root.iter("node")
     assert node.get("pkg") == "dyn_ros" and node.get("exec") in executables()
-    first, second = node.iter("param")
+    first, second, third = node.iter("param")
     assert first.get("from") == "$(var params_file)"
     config = yaml.safe_load((ROOT / "config" / "dyn_ros.yaml").read_text())
-    assert second.get("name") in config["/**/dyn_ros"]["ros__parameters"]
+    for each in (second, third):
+        assert each.get("name") in config["/**/dyn_ros"]["ros__parameters"]
 
 
 def test_the_yaml_file_includes_one_that_has_these_arguments():
@@ -57,5 +58,6 @@ def test_the_yaml_file_includes_one_that_has_these_arguments():
         given = {each["name"]: each["value"] for each in include["arg"]}
         assert set(given) <= set(known)
         assert given["robot_description_file"] == f"$(var {given['namespace']})"
+        assert given["drives"] == f"$(var {given['namespace']}_drives)"
         namespaces.append(given["namespace"])
     assert namespaces == ["left", "right"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,11 @@ class Drives:
     friction_velocity: Array
     coupling: Array | None = None
 
+    def __post_init__(self) -> None:
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False       # what follows from them is cached
+
     @classmethod
     def of(cls, nv: int, **values: Any) -> Drives:
         """Drives of a robot with nv velocities: those that report torques, but for ``values``.
@@ -135,9 +141,7 @@ class Drives:
     @property
     def has_own_friction(self) -> bool:
         """Whether there is more friction than ``model.damping`` and ``model.friction`` express."""
-        return self.coupling is not None or any(
-            getattr(self, name).any() for name in ("offset", "load_friction", "root_friction",
-                                                   "stribeck", "friction_velocity"))
+        return _has_own_friction(self)
 
     @property
     def reports_torque(self) -> bool:
@@ -163,6 +167,13 @@ class Drives:
 
     def __repr__(self) -> str:
         return f"Drives(nv={len(self.gain)})"
+
+
+@lru_cache(maxsize=16)
+def _has_own_friction(drives: Drives) -> bool:
+    return drives.coupling is not None or any(
+        getattr(drives, name).any() for name in ("offset", "load_friction", "root_friction",
+                                                 "stribeck", "friction_velocity"))
 
 
 def reporting_torques(model: Any) -> Any:

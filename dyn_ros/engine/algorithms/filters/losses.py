@@ -44,7 +44,7 @@ class Losses:
 
     def removed(self, v: ArrayLike, tau: Any) -> Any:
         """Efforts (..., nv) without what the kernels do not know; call before using ``kernel``."""
-        if self._model.drives is not self._drives:
+        if self._model._drives is not self._drives:
             self._read()
         if self._own is None:
             return tau
