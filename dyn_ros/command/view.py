@@ -39,6 +39,7 @@ def add_view(commands: Commands) -> None:
                               "of this package)")
     command.add_argument("--robot", type=Path, metavar="FILE.urdf",
                          help="robot of a recording (default: the one in it)")
+    arguments.add_drives(command)
     command.add_argument("--root-joint", choices=["fixed", "floating", "planar"],
                          help="how the root link is attached to the world (default: fixed; for a "
                               "recording with odometry: floating)")
@@ -92,6 +93,9 @@ def _view_robot(options: argparse.Namespace) -> None:
     if options.robot is not None:
         raise UsageError(f"--robot: {options.file} is a robot description, not a recording; pass "
                          "one of the two")
+    if options.drives is not None:
+        raise UsageError(f"--drives: {options.file} is a robot description, which is simulated; "
+                         "drives are those of a recording")
     options.robot, options.root_joint = options.file, options.root_joint or "fixed"
     model = read_robot(options, Model.from_urdf)
     for warning in model.tree.warnings:
@@ -107,7 +111,7 @@ def _view_recording(options: argparse.Namespace) -> None:
     xml = None if options.robot is None else read_robot(options, _checked)
     with reported(options.file):
         recording = open_recording(options.file, xml, options.root_joint, tuple(options.topic),
-                                   options.odometry)
+                                   options.odometry, options.drives)
     replay = Replay(recording)
     folders = [*options.file.absolute().parents]
     if xml is not None:

@@ -112,7 +112,7 @@ def select(model: Model, joints: Sequence[str] = ()) -> tuple[list[int], list[in
 def row_values(model: Model, settings: Settings, name: str, default: float) -> Array:
     """A number for each velocity of the model, (nv,), from a setting of the selected joints."""
     numbers = getattr(settings, name)
-    values = np.full(model.nv, default)
+    values = np.full(model.nv, float(default))
     if not numbers:
         return values
     _, rows = select(model, settings.joints)
@@ -292,11 +292,15 @@ class _Maker:
     def power(self, terms: dict[str, Array]) -> None:
         """Mechanical power of the motors; the total is that of all joints."""
         constant = row_values(self._model, self._settings, "effort_constant", 1.0)
-        torque = self._model.drives.to_torque(self._tau * constant)
-        power = with_gravity(self._model, self._data, self._q, torque) * self._v
+        power = measured(self._model, self._q, self._tau * constant) * self._v
         for name, row in self.rows.items():
             self.add(f"power.{name}", power[:, row], "W")
         self.add("power.total", power.sum(axis=1), "W")
+
+
+def measured(model: Model, q: Array, effort: Array) -> Array:
+    """Torques at the joints (n, nv) from recorded efforts, NaN where these are unknown."""
+    return with_gravity(model, Data(model), q, model.drives.to_torque(effort))
 
 
 def is_moving_known(states: Any, max_gap: float) -> NDArray[np.bool_]:

@@ -24,13 +24,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..drives import load_drives
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.model import RootJoint
 from ..logs.formats.sources import Source, open_source
 from ..logs.kernels import KERNELS
 from ..logs.part import read_part
-from ..logs.quantities import Settings, compute, overlap
+from ..logs.quantities import Settings, compute, measured, overlap
 from ..logs.recording import warnings_of
 from ..logs.run.plan import Part
 from ..logs.selection import ODOMETRY, Request, Selection, prepared
@@ -70,13 +71,14 @@ class OpenRecording:
 
 def open_recording(path: str | PathLike[str], xml: str | None = None,
                    root_joint: str | None = None, topics: Sequence[str] = (),
-                   odometry: str | None = None) -> OpenRecording:
+                   odometry: str | None = None,
+                   drives: str | PathLike[str] | None = None) -> OpenRecording:
     """Open a recording; only what is needed to find its parts is read.
 
     The robot description is the one in the recording unless it is passed; without ``root_joint``,
-    the base is floating if the recording contains odometry, otherwise fixed. A ValueError if there
-    is no recording, description, joint state, or joint of the robot in it; an ImportError names a
-    package that is missing.
+    the base is floating if the recording contains odometry, otherwise fixed; ``drives`` is the path
+    of a file for ``load_drives``. A ValueError if there is no recording, description, joint state,
+    or joint of the robot in it; an ImportError names a package that is missing.
     """
     source = open_source(Path(path))
     if source.damage and not source.spans:
@@ -86,13 +88,13 @@ def open_recording(path: str | PathLike[str], xml: str | None = None,
         raise ValueError(f"{source.name}: the recording contains no robot description; pass robot=")
     if root_joint is None:
         root_joint = "floating" if odometry or _has_odometry(source) else "fixed"
-    joint: RootJoint = None
-    if root_joint != "fixed":
-        joint = "planar" if root_joint == "planar" else "floating"
+    joint: RootJoint = "planar" if root_joint == "planar" else "floating"
     try:
-        model = Model.from_urdf(xml, joint)
+        model = Model.from_urdf(xml, None if root_joint == "fixed" else joint)
     except ValueError as error:
         raise ValueError(f"{source.name}: the robot description: {error}") from error
+    if drives is not None:
+        load_drives(model, drives)
     recording = prepared(source, Request(model, tuple(topics) or None, odometry, size=PART,
                                          overlap=overlap(QUANTITIES, Settings())))
     if not recording.parts:
@@ -196,6 +198,7 @@ class Loader:
         own = part.own
         torques = {"effort": own.tau}
         if self._is_compiled:
+            torques["effort"] = measured(model, own.q, own.tau)
             table = compute(model, part.states, part.warm, QUANTITIES, Settings(), part.after)
             for quantity in QUANTITIES:
                 torques[quantity] = np.stack([

@@ -135,6 +135,7 @@ def test_robots_that_cannot_be_read(capsys, tmp_path):
     bad.write_text("<robot>")
     assert "bad.urdf" in fails(capsys, bad)
     assert "--robot" in fails(capsys, ARM, "--robot", ARM)
+    assert "--drives: " in fails(capsys, ARM, "--drives", tmp_path / "drives.yaml")
 
 
 def test_recordings_that_cannot_be_read(capsys, tmp_path):
@@ -147,6 +148,8 @@ def test_recordings_that_cannot_be_read(capsys, tmp_path):
     assert "--robot FILE.urdf" in fails(capsys, table) or "--robot" in fails(capsys, table)
     table.write_text("time,position.a\n0,0\n1,0\n")
     assert "no joint of the robot" in fails(capsys, table, "--robot", ARM)
+    missing = tmp_path / "no.yaml"
+    assert f"{missing}: No such file" in fails(capsys, table, "--robot", ARM, "--drives", missing)
 
 
 def test_a_host_that_is_none(capsys):

@@ -11,10 +11,12 @@ pytest.importorskip("mcap", reason="no mcap: run `make test`")
 pytest.importorskip("rosbags", reason="no rosbags: run `make test`")
 
 from logs.recorded import START, JointState, Odometry, Sent, synthetic_mcap, write_mcap
+from logs.states import moving
 
 import dyn_ros
 from dyn_ros import logs
 from dyn_ros.demo.run import ARM
+from dyn_ros.identification import columns
 from dyn_ros.viewer import replay
 from dyn_ros.viewer.actor import Settings
 from dyn_ros.viewer.replay import Replay, open_recording
@@ -257,6 +259,22 @@ def test_a_table(play, tmp_path):
     assert np.isfinite(player.latest()["gravity"]).all()
     assert np.isnan(player.latest()["nle"]).all()       # no velocities
     assert np.isnan(player.latest()["effort"]).all()
+
+
+def test_drives_of_a_recording(play, tmp_path):
+    states = moving(MODEL, seconds=1.0, rate=100.0)
+    recording, robot = tmp_path / "table.csv", dyn_ros.Model.from_urdf_file(ARM)
+    rows = {"time": 1e-9 * (states.stamp - states.stamp[0])}
+    for signal, values in (("position", states.q), ("velocity", states.v),
+                           ("effort", states.tau / -8.0)):
+        rows |= {f"{signal}.{name}": values[:, k] for k, name in enumerate(NAMES)}
+    columns.write(recording, rows)
+    robot.drives = dyn_ros.Drives.of(7, gain=-8.0)
+    dyn_ros.save_drives(robot, tmp_path / "drives.yaml")
+    player = play(recording, xml=ARM.read_text(), drives=tmp_path / "drives.yaml")
+    player.seek(0.5)
+    k = int(np.argmin(np.abs(states.q - player.q).max(axis=1)))
+    np.testing.assert_allclose(player.latest()["effort"], states.tau[k], atol=1e-9)
 
 
 def test_a_joint_that_is_never_reported(tmp_path):
