@@ -199,7 +199,7 @@ page = _type(Path, lambda text: Path(text).suffix.lower() in (".html", ".htm"),
 
 def _moment(text: str) -> str:
     """Check a moment, for argparse."""
-    from ..logs.run.plan import moment
+    from ..engine.model.moments import moment
     try:
         moment(text, 0)
     except ValueError as error:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model.inputs import require_model
 from ..engine.model.model import Model
+from ..engine.model.moments import Moment
 from .columns import Columns, Table, write
 from .motion import arrays, preparation
 from .motion.filtering import is_actuated
@@ -231,7 +232,8 @@ class Samples:
     @classmethod
     def from_table(cls, model: Model, table: Table, *, cutoff: float | None = None,
                    velocity: bool = False,
-                   columns: Mapping[str, str] | None = None) -> Samples:
+                   columns: Mapping[str, str] | None = None, since: Moment | None = None,
+                   until: Moment | None = None) -> Samples:
         """Prepare a recording from a table: a CSV or Parquet file, or columns in memory.
 
         The columns are ``time`` [s], ``position.NAME`` [rad, m] and ``effort.NAME`` [N m, N] for
@@ -258,6 +260,9 @@ class Samples:
             ``{"position": "q_{}", "effort": "tau_J_{}"}``; or in the order of the joints, separated
             by commas. Numbers of columns, from 1, such as "2-8", are names as well; a CSV file may
             then lack a line of names.
+        since, until : float, str or datetime, optional
+            Use this interval: seconds since 1970, an ISO date, in UTC unless it states its zone, or
+            ``"+S"``: seconds after the start of the table.
 
         Returns
         -------
@@ -268,7 +273,7 @@ class Samples:
         ------
         ValueError
             Columns are missing (names them, similar ones and those that are there), or not
-            numbers; and as for ``from_arrays``.
+            numbers; no sample is in the interval; and as for ``from_arrays``.
         ImportError
             Parquet without pyarrow.
         OSError
@@ -284,8 +289,9 @@ class Samples:
         frames = tuple(dict.fromkeys(source.owners("in_contact")))
         q, v, tau, state, time = source.read(
             position, rates, effort, source.signal("in_contact", frames), source.time())
+        q, v, tau, state, time = arrays.within(since, until, time[:, 0], q, v, tau, state)
         raw = {"q": q, "v": v if velocity else None, "a": None, "tau": tau, "f_ext": None}
-        prepared = preparation.prepare(model, time[:, 0], raw, frames, state if frames else None,
+        prepared = preparation.prepare(model, time, raw, frames, state if frames else None,
                                        cutoff)
         prepared["warnings"] = (*_ignored(model, source), *prepared["warnings"])
         return cls(**prepared)

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..engine.kernel.types import ArrayLike
 from ..engine.model import Model
+from ..engine.model.moments import Moment
 from ..identification import Identification, Samples, lock_joints, parts
 from ..identification import identify as identify_samples
 from ..identification.columns import Columns
@@ -33,7 +34,7 @@ from .parallel import open_workers
 from .part import read_part
 from .recording import read, recording_of
 from .run.jobs import Progress, Total, Workers, completed
-from .run.plan import Moment, Part
+from .run.plan import Part
 from .run.workers import Call, Failure
 from .selection import Prepared, Request, Selection, prepare
 

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model, RootJoint
+from ..engine.model.moments import Moment
 from ..states.joint_states import STALENESS, Note, abbreviated
 from .formats.sources import open_source
 from .part import PartStates, Progress, read_part
-from .run.plan import Moment, Part
+from .run.plan import Part
 from .selection import Base, Request, Robot, Selection, prepared
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ import numpy as np
 
 from ..cdr.decode import JOINT_STATE, ODOMETRY, Decoder, Messages
 from ..engine.model.model import Model, RootJoint
+from ..engine.model.moments import Moment
 from ..states.blocks import BlockCollector
 from ..states.joint_states import STALENESS, abbreviated, base_kind, check_base, joint_rows
 from .formats.sources import Source, open_source
 from .formats.spans import DECODABLE
 from .run import plan as plans
-from .run.plan import Moment
 
 Robot: TypeAlias = "Model | str | os.PathLike[str] | None"
 Base: TypeAlias = tuple[Sequence[float], Sequence[float]]

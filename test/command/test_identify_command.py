@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The commands ``dyn_ros identify`` and ``dyn_ros excite``."""
+import re
 import subprocess
 import sys
 from unittest import mock
@@ -97,6 +98,16 @@ def test_errors_on_recordings_that_are_not_used(table, tmp_path, capsys):
     shown = next(line.split() for line in lines if line.split()[:1] == ["shoulder_lift_joint"])
     noise, before, after = map(float, shown[4:7])
     assert before > 10.0 * after and 0.9 * noise < after < 1.2 * noise
+
+
+def test_an_interval_of_a_table(table, capsys):
+    def shown(*arguments):
+        assert run("identify", UR10, table, "--cutoff", "5", *arguments) == 0
+        return re.search(r"(\d+) samples", capsys.readouterr().out)[1]
+    assert shown("--since", "+5", "--until", "+15") == shown("--since", "5", "--until", "15")
+    assert int(shown("--since", "+5", "--until", "+15")) == 5000 - 2 * 200
+    assert run("identify", UR10, table, "--since", "+9999") == 2
+    assert "no sample is in this interval" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments, words", [

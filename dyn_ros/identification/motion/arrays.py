@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ...engine.kernel.types import Array, ArrayLike
 from ...engine.model.inputs import as_array, coordinate, require_model, require_valid
 from ...engine.model.model import Model
+from ...engine.model.moments import Moment, interval
 from .stamps import readable
 
 _CHUNK = 65536
@@ -25,6 +26,20 @@ def copied_rows(model: Model, name: str, axes: tuple[str | int, ...], value: Arr
         raise ValueError(f"{name}: expected shape (B, {shape}), a row for each sample, "
                          f"got {array.shape}")
     return array.copy()
+
+
+def within(since: Moment | None, until: Moment | None, time: Array, *columns: Array
+           ) -> tuple[Array, ...]:
+    """The rows of columns in a half-open interval, and their times [s]."""
+    if (since is None and until is None) or not len(time) or not np.isfinite(time[0]):
+        return *columns, time
+    first, passed = round(1e9 * float(time[0])), np.round(1e9 * (time - time[0]))
+    begin, end = interval(since, until, first, first + 1 + round(float(np.nanmax(passed))))
+    rows = (passed >= begin - first) & (passed < end - first)
+    if not rows.any():
+        raise ValueError(f"since, until: no sample is in this interval, got {since!r} to {until!r};"
+                         f" the stamps are {readable(time.min())} to {readable(time.max())} s")
+    return *(column[rows] for column in columns), time[rows]
 
 
 def stamps_of(time: ArrayLike) -> Array:

@@ -98,8 +98,11 @@ class _Preparation:
     def drop_repeated(self) -> None:
         same = np.concatenate([[False], np.diff(self.arrays["time"]) == 0.0])
         self._drop(same, "the time stamp of the sample before")
+        self.slots = np.arange(len(self.arrays["time"]))
         if self.arrays["v"] is None or self.arrays["a"] is None:
-            self._drop(stamps.repeats(self.arrays), "all numbers of the sample before")
+            repeats = stamps.repeats(self.arrays)
+            self._drop(repeats, "all numbers of the sample before")
+            self.slots = np.flatnonzero(~repeats)
 
     def _drop(self, repeated: NDArray[np.bool_], what: str) -> None:
         if not repeated.any():
@@ -113,8 +116,8 @@ class _Preparation:
     def correct_stamps(self) -> None:
         """Remove the jitter of the stamps."""
         time, rate = self.arrays["time"], 1.0 / self.period
-        segments = self._joined(stamps.cutoff(rate))
-        corrected = stamps.corrected(time, self.arrays["q"], segments, rate)
+        corrected = stamps.corrected(time, self.arrays["q"], self.slots, self.segments,
+                                     self._joined(stamps.cutoff(rate)), rate)
         if corrected is not None:
             self.warnings.append(f"time stamps jitter by {1e3 * np.std(corrected - time):.2g} ms "
                                  "(RMS), as the positions show; they are corrected")

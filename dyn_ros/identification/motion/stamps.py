@@ -16,10 +16,9 @@ _IRREGULAR = 0.01       # periods: less jitter does not matter
 _ROUNDS = 3             # of shifts and noise in turn
 _EXPLAINED = 0.7        # of the deviations remain: less than half of their power is something else
 _SIMPLER = 1.2          # times the deviation of shifts: equal spacing is more probable
-_DRIFT = 1.0            # s, in which a clock does not drift
 _NORMAL = 1.4826        # standard deviation of normal noise over its median size
 _FARTHEST = 4.0         # standard deviations of the jitter: larger ones are jumps of the motion
-_CLOSEST = 0.1          # periods between two samples at least
+_CLOSEST = 0.3          # periods between two samples at least
 _BESIDE = 3             # rows before and after in which a robot that moves has moved
 _MANY = 0.5             # times the rows that moved
 _HELD = 0.4             # of the samples in motion, at least, if efforts are held
@@ -64,55 +63,53 @@ def held(q: Array, tau: Array) -> NDArray[np.bool_] | None:
     return same if len(lengths) >= _FEWEST and regular.mean() > _REGULAR else None
 
 
-def corrected(time: Array, q: Array, segments: Sequence[Segment], rate: float) -> Array | None:
+def corrected(time: Array, q: Array, slots: NDArray[np.int_], pieces: Sequence[Segment],
+              segments: Sequence[Segment], rate: float) -> Array | None:
     """Stamps without their jitter [s], (B,); None: they have none that the positions show.
 
     Either the samples are equally spaced and the stamps are not, or all positions of a row are late
     by the same time. The longest segment shows which makes the motion smooth: deviations from a
     filtered motion are then the noise of the positions alone. Samples that are not equally spaced,
-    with stamps that say so, are left as they are.
+    with stamps that say so, are left as they are. ``slots`` are the numbers of the rows, with those
+    that were dropped; nothing else is missing in each of the ``pieces``.
     """
     longest = slice(*max(segments, key=len))
-    steps = np.diff(time[longest])
-    if len(steps) < _FEWEST or np.std(steps) * rate < _IRREGULAR:
+    if len(time[longest]) < _FEWEST or np.std(np.diff(time[longest])) * rate < _IRREGULAR:
         return None
-    before = _deviation(time[longest], q[longest], rate)
-    noise = _size(before[0] - before[1] * _shift(*before)[:, None])
-    grid = _deviation(_grid(time[longest]), q[longest], rate)[0]
-    sizes = [_relative(one, noise) for one in (before[0], grid, _from_others(*before, noise))]
+    equal, shifted = _grid(time, slots, pieces), time.copy()
+    for rows in (slice(*segment) for segment in segments):
+        equal[rows], shifted[rows] = _in_order(equal[rows], rate), _in_order(time[rows], rate)
+    deviation, v = _deviation(shifted[longest], q[longest], rate)
+    noise = _size(deviation - v * _shift(deviation, v)[:, None])
+    sizes = [float(np.sqrt(np.mean((_size(one) / noise) ** 2))) for one in (
+        _deviation(time[longest], q[longest], rate)[0],
+        _deviation(equal[longest], q[longest], rate)[0], _from_others(deviation, v, noise))]
     if min(sizes[1:]) > _EXPLAINED * sizes[0]:
         return None
-    result = time.copy()
-    for segment in segments:
-        rows = slice(*segment)
-        if sizes[1] < _SIMPLER * sizes[2]:
-            result[rows] = _grid(time[rows])
-        elif len(segment) > _FEWEST:
-            result[rows] = _shifted(time[rows], q[rows], rate)
-    return result if np.std(result - time) * rate > _IRREGULAR else None
+    if sizes[1] < _SIMPLER * sizes[2]:
+        return equal if np.std(equal - time) * rate > _IRREGULAR else None
+    for rows in (slice(*segment) for segment in segments if len(segment) > _FEWEST):
+        shift = _shift(*_deviation(shifted[rows], q[rows], rate))
+        shifted[rows] = _in_order(shifted[rows] + shift, rate)
+    return shifted if np.std(shifted - time) * rate > _IRREGULAR else None
 
 
-def _grid(time: Array) -> Array:
-    """Equally spaced times near stamps, in which samples may be missing; the clock may drift."""
-    period = float(np.median(np.diff(time))) if len(time) > 1 else 1.0
-    count = np.concatenate([[0.0], np.cumsum(np.maximum(np.round(np.diff(time) / period), 1.0))])
-    if len(time) < _FEWEST:
-        return time
-    grid = np.polyval(np.polyfit(count, time - time[0], 1), count) + time[0]
-    width = min(max(round(_DRIFT / period), 1), len(time))
-    kernel = np.ones(width) / width
-    drift = np.pad(time - grid, (width // 2, (width - 1) // 2), mode="edge")
-    result: Array = grid + np.convolve(drift, kernel, "valid")
+def _grid(time: Array, slots: NDArray[np.int_], pieces: Sequence[Segment]) -> Array:
+    """Equally spaced times near the stamps: of one period, each piece with its own offset."""
+    x, mean = np.empty(len(time)), np.empty(len(time))
+    for rows in (slice(*piece) for piece in pieces):
+        x[rows] = slots[rows] - slots[rows].mean()
+        mean[rows] = time[rows].mean()
+    period = float(x @ (time - mean)) / max(float(x @ x), 1e-300)
+    result: Array = mean + period * x
     return result
 
 
-def _shifted(time: Array, q: Array, rate: float) -> Array:
-    """Stamps that are shifted by the time that all joints show; their order remains."""
+def _in_order(time: Array, rate: float) -> Array:
+    """Times that increase."""
     steps = np.arange(len(time)) * (_CLOSEST / rate)
-    for _ in range(_ROUNDS):
-        time = time + _shift(*_deviation(time, q, rate))
-        time = np.maximum.accumulate(time - steps) + steps
-    return time
+    result: Array = np.maximum.accumulate(time - steps) + steps
+    return result
 
 
 def _deviation(time: Array, q: Array, rate: float) -> tuple[Array, Array]:
@@ -149,11 +146,6 @@ def _from_others(deviation: Array, v: Array, noise: Array) -> Array:
         shift = (v * deviation) @ weight / np.maximum((v ** 2) @ weight, 1e-300)
         left[:, k] -= shift * v[:, k]
     return left
-
-
-def _relative(deviation: Array, noise: Array) -> float:
-    """The size of deviations relative to the noise of the joints."""
-    return float(np.sqrt(np.mean((_size(deviation) / noise) ** 2)))
 
 
 def cutoff(rate: float) -> float:

@@ -6,18 +6,14 @@ Where parts begin depends on the times and sizes of spans alone, not on who read
 """
 from __future__ import annotations
 
-import datetime
-import decimal
 import itertools
-import re
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
+from ...engine.model import moments
+from ...engine.model.moments import Moment
 from ..formats.sources import Source
 from ..formats.spans import Span
-
-Moment: TypeAlias = "float | str | datetime.datetime"
-"""Seconds since the epoch, an ISO date, or ``"+S"``: seconds after the start of a recording."""
 
 SIZE = 32e6
 """Size of a part [bytes, uncompressed]: read and computed within seconds, in little memory."""
@@ -67,11 +63,7 @@ def interval(source: Source, since: Moment | None, until: Moment | None) -> tupl
     spans = source.spans
     first = min((span.start for span in spans), default=0)
     last = 1 + max((span.stop for span in spans), default=first - 1)
-    begin = first if since is None else moment(since, first, "since")
-    end = last if until is None else moment(until, first, "until")
-    if since is not None and until is not None and begin >= end:
-        raise ValueError(f"since, until: expected an interval, got {since!r} to {until!r}")
-    return max(begin, first), min(end, last)
+    return moments.interval(since, until, first, last)
 
 
 def _cuts(spans: Sequence[Span], first: int, last: int, size: float) -> list[int]:
@@ -94,50 +86,3 @@ def _part(source: Source, number: int, bounds: tuple[int, int], before: int, aft
     spans = tuple(span for span in source.spans if span.stop >= begin and span.start < end)
     size = sum(span.size for span in spans if start <= span.start < stop)
     return Part(str(source.path), number, start, stop, spans, size, begin, end)
-
-
-# --- moments
-
-_RELATIVE = re.compile(r"\s*\+\s*(?P<seconds>[0-9.eE+-]+)\s*(?:s\s*)?")
-
-
-def moment(value: Moment, start: int, name: str = "time") -> int:
-    """Convert a moment to nanoseconds since the epoch; ``start`` is that of the recording [ns].
-
-    A ValueError names the argument if it is none.
-    """
-    nanoseconds = _nanoseconds(value, start)
-    if nanoseconds is None:
-        raise ValueError(f"{name}: expected seconds since the epoch, a date in ISO format such as "
-                         f"2025-03-01T12:00, or +S, seconds after the start; got {value!r:.80}")
-    return nanoseconds
-
-
-def _nanoseconds(value: Moment, start: int) -> int | None:
-    if isinstance(value, datetime.datetime):
-        return _of_date(value)
-    text = str(value).strip()
-    relative = _RELATIVE.fullmatch(text) if isinstance(value, str) else None
-    seconds = _seconds(relative["seconds"] if relative else text)
-    if seconds is not None:
-        return (start if relative else 0) + seconds
-    try:
-        return _of_date(datetime.datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text)))
-    except ValueError:
-        return None
-
-
-def _seconds(text: str) -> int | None:
-    """Nanoseconds of a decimal number of seconds, without rounding it to a float."""
-    try:
-        number = decimal.Decimal(text)
-    except decimal.InvalidOperation:
-        return None
-    return round(number * 10 ** 9) if number.is_finite() and abs(number) < 9e9 else None
-
-
-def _of_date(date: datetime.datetime) -> int:
-    if date.tzinfo is None:
-        date = date.replace(tzinfo=datetime.timezone.utc)
-    passed = date - datetime.datetime.fromtimestamp(0, datetime.timezone.utc)
-    return (passed.days * 86400 + passed.seconds) * 10 ** 9 + passed.microseconds * 1000

@@ -1,0 +1,214 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings with the faults of real ones: stamps, repeats, gaps, held efforts; and the cutoff."""
+import dataclasses
+import functools
+
+import numpy as np
+import pytest
+from identification import faults
+from identification.recordings import measured, offsets, perturbed, waves
+from identification.robots import load
+
+import dyn_ros
+from dyn_ros import Samples
+from dyn_ros.identification.motion import stamps
+
+FREQUENCIES = [0.1, 0.23, 0.4, 0.7]
+
+
+@functools.cache
+def arm():
+    return perturbed(load("ur10"), seed=1)
+
+
+def recorded(time, motion=None, **arguments):
+    """The arm at some times, with the noise of encoders and torques."""
+    motion = motion or waves(np.zeros(6), 1.2, FREQUENCIES)
+    q, v, a = motion(time)
+    tau = dyn_ros.rnea(arm(), dyn_ros.Data(arm()), q, v, a)
+    return measured(arm(), time, q, v, a, tau, **dict(
+        counts=2 ** 19, noise=0.02, offset=offsets(arm()), seed=0) | arguments)
+
+
+def regular(rate, seconds=20.0):
+    return np.arange(round(seconds * rate)) / rate
+
+
+def error_of_accelerations(samples, recording):
+    """RMS, relative to accelerations; rows are found by their torques, whose noise differs."""
+    order = np.argsort(recording.tau[:, 0])
+    rows = order[np.searchsorted(recording.tau[order, 0], samples.tau[:, 0])]
+    assert np.array_equal(recording.tau[rows], samples.tau)
+    error = samples.a - recording.exact_a[rows]
+    return float(np.sqrt(np.mean(error ** 2) / np.mean(recording.exact_a ** 2)))
+
+
+# --- stamps
+
+@pytest.mark.parametrize("rate, size", [(1000.0, 3e-4), (100.0, 1e-3)])
+@pytest.mark.parametrize("cutoff", [5.0, 15.0])
+def test_jitter_of_equally_spaced_samples(rate, size, cutoff):
+    recording = recorded(regular(rate))
+    samples = faults.jittered(recording, size).samples(cutoff=cutoff)
+    (warning,) = samples.warnings
+    assert "time stamps jitter by" in warning and "they are corrected" in warning
+    assert 0.7 * size < 1e-3 * float(warning.split()[4]) < 1.3 * size
+    ideal = error_of_accelerations(recording.samples(cutoff=cutoff), recording)
+    assert error_of_accelerations(samples, recording) < 1.1 * ideal + 1e-4
+
+
+def test_jitter_and_repeated_rows():
+    recording = recorded(regular(1000.0))
+    samples = faults.jittered(faults.with_repeats(recording), 3e-4).samples(cutoff=10.0)
+    assert "repeat all numbers of the sample before" in samples.warnings[0]
+    assert "time stamps jitter by" in samples.warnings[1]
+    assert error_of_accelerations(samples, recording) < 2e-3
+
+
+@pytest.mark.parametrize("rate, size", [(1000.0, 4e-4), (100.0, 2e-3)])
+def test_jitter_of_samples_that_are_not_equally_spaced(monkeypatch, rate, size):
+    """The positions of all joints show by how much a row is late."""
+    rng = np.random.default_rng(0)
+    time = regular(rate) + rng.uniform(-0.3, 0.3, round(20.0 * rate)) / rate
+    recording = recorded(time[rng.random(len(time)) > 0.1])
+    seen = faults.jittered(recording, size)
+    samples = seen.samples(cutoff=5.0)
+    (warning,) = [text for text in samples.warnings if "time stamps jitter by" in text]
+    assert 0.6 * size < 1e-3 * float(warning.split()[4]) < 1.4 * size
+    monkeypatch.setattr(stamps, "corrected", lambda *arguments: None)
+    uncorrected = seen.samples(cutoff=5.0)
+    errors = [error_of_accelerations(one, recording) for one in (samples, uncorrected)]
+    assert errors[0] < 0.5 * errors[1]
+
+
+@pytest.mark.parametrize("rate", [100.0, 500.0])
+def test_samples_that_are_not_equally_spaced_stay(rate):
+    """Also if all joints move together, and stop at once: no shift explains their deviations."""
+    rng = np.random.default_rng(0)
+    time = regular(rate) + rng.uniform(-0.3, 0.3, round(20.0 * rate)) / rate
+
+    def together(t):
+        path = waves([0.0], 1.2, FREQUENCIES)
+        return tuple(rates * np.linspace(0.5, 1.0, 6) for rates in path(t))
+    for motion in (None, faults.stopping(together, 12.0)):
+        samples = recorded(time, motion).samples(cutoff=8.0)
+        assert not [text for text in samples.warnings if "jitter" in text]
+        assert np.isin(samples.time, time).all()
+
+
+@pytest.mark.parametrize("factor", [1e154, -1e200])
+def test_absurd_stamps_make_no_long_messages(tmp_path, factor):
+    recording = recorded(regular(100.0, 5.0))
+    stamps = np.repeat(recording.time[::2], 2) * factor
+    path = tmp_path / "absurd.csv"
+    dyn_ros.identification.columns.write(path, recording.table() | {"time": stamps})
+    with pytest.raises(ValueError, match="time: expected stamps") as error:
+        Samples.from_table(arm(), path)
+    assert len(str(error.value)) < 200
+    broken = recording.tau.copy()
+    broken[7, 2] = np.nan
+    with pytest.raises(ValueError, match="tau: expected finite") as error:
+        Samples.from_arrays(arm(), stamps, recording.q, broken)
+    assert len(str(error.value)) < 200
+
+
+# --- rows
+
+def test_rows_that_repeat_in_a_motion_are_dropped():
+    recording = recorded(regular(1000.0))
+    seen = faults.with_repeats(recording, 0.05)
+    count = int((np.diff(seen.tau[:, 0]) == 0.0).sum())
+    samples = seen.samples()
+    assert samples.warnings[0].startswith(f"dropped {count} samples that repeat all numbers of")
+    assert (np.diff(samples.tau[:, 0]) != 0.0).all()
+    assert error_of_accelerations(samples, recording) < 0.02
+
+
+def test_a_robot_at_rest_repeats_itself():
+    still = np.zeros((500, 6))
+    samples = Samples.from_arrays(arm(), regular(100.0, 5.0), still + 0.3, still + 5.0)
+    assert not [text for text in samples.warnings if "repeat" in text]
+
+
+@pytest.mark.parametrize("held", [4, 10])
+def test_held_efforts_are_used_once(held):
+    recording = recorded(regular(500.0))
+    samples = faults.with_coarse_efforts(recording, held=held).samples()
+    (warning,) = samples.warnings
+    assert warning.startswith(f"{100.0 - 100.0 / held:.0f} % of the samples repeat the efforts")
+    used = samples.weight > 0.0
+    assert used.mean() == pytest.approx(1.0 / held, rel=0.01)
+    rows = np.searchsorted(recording.time, samples.time[used])
+    assert np.array_equal(samples.tau[used], recording.tau[rows])
+
+
+def test_rounded_efforts_are_not_held():
+    seen = faults.with_coarse_efforts(recorded(regular(500.0)), step=1.0)
+    assert seen.samples().weight.min() == 1.0
+
+
+# --- gaps
+
+def test_gaps_that_are_short_for_the_filter_are_bridged():
+    recording = recorded(regular(1000.0))
+    seen = faults.with_gaps(recording, count=20)
+    slow, fast = seen.samples(cutoff=4.0), seen.samples(cutoff=20.0)
+    assert slow.warnings == () and slow.segment.max() == 0
+    assert "20 gaps, the largest of 0.009 s" in fast.warnings[0] and fast.segment.max() > 10
+    assert len(slow) > 0.94 * len(recording.time)
+    ideal = error_of_accelerations(recording.samples(cutoff=4.0), recording)
+    assert error_of_accelerations(slow, recording) < 1.1 * ideal + 1e-4
+
+
+# --- cutoff
+
+def with_ripple(recording, size=2e-5, hertz=13.0):
+    """Positions that an encoder measures with an error which is no motion, in a band."""
+    rng = np.random.default_rng(3)
+    phase = 2.0 * np.pi * hertz * recording.time[:, None] + rng.uniform(0.0, 6.0, 6)
+    return dataclasses.replace(recording, q=recording.q + size * np.sin(phase))
+
+
+def test_torques_choose_the_cutoff_if_spectra_do_not_know_what_is_motion():
+    recording = recorded(regular(500.0, 40.0), noise=0.005)
+    seen = with_ripple(recording, 1e-4)
+    samples = seen.samples()
+    assert "chosen by torque errors" in samples.filter
+    assert 2.0 * FREQUENCIES[-1] < samples.cutoff < 10.0
+    given = seen.samples(cutoff=20.0)
+    assert error_of_accelerations(samples, recording) < 0.3 * error_of_accelerations(
+        given, recording)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("noise", [0.01, 0.05])
+def test_without_such_errors_spectra_choose(noise, seed):
+    motion = waves(np.zeros(6), 1.2, FREQUENCIES, seed)
+    samples = recorded(regular(250.0), motion, noise=noise, seed=seed).samples()
+    assert "chosen from their spectra" in samples.filter
+
+
+# --- intervals of tables
+
+@pytest.mark.parametrize("since, until, first, last", [
+    ("+5", None, 5.0, 19.99), (None, "+5", 0.0, 4.99), ("+2.5", "+7", 2.5, 6.99),
+    (1.7e9 + 4.0, 1.7e9 + 8.0, 4.0, 7.99), ("2023-11-14T22:13:24", None, 4.0, 19.99)])
+def test_an_interval_of_a_table(tmp_path, since, until, first, last):
+    recording = recorded(1.7e9 + regular(100.0), lambda t: waves(
+        np.zeros(6), 1.2, FREQUENCIES)(t - 1.7e9))
+    path = tmp_path / "table.csv"
+    dyn_ros.identification.columns.write(path, recording.table())
+    samples = Samples.from_table(arm(), path, cutoff=5.0, since=since, until=until)
+    settled = 0.4
+    assert samples.time[0] - 1.7e9 == pytest.approx(first + settled, abs=0.011)
+    assert samples.time[-1] - 1.7e9 == pytest.approx(last - settled, abs=0.011)
+
+
+def test_an_interval_without_samples_is_an_error():
+    table = recorded(regular(100.0, 5.0)).table()
+    with pytest.raises(ValueError, match=r"no sample is in this interval, got '\+9999' to None; "
+                                         r"the stamps are 0.000000 to 4.990000 s"):
+        Samples.from_table(arm(), table, since="+9999")
+    with pytest.raises(ValueError, match="since, until: expected an interval"):
+        Samples.from_table(arm(), table, since="+3", until="+2")
