@@ -107,7 +107,8 @@ def _identified(options: argparse.Namespace, model: Model,
     if not wanted and all(path.suffix.lower() in TABLES for path in paths):
         arm, samples = read_tables(
             model, paths, lock=dict(options.lock), cutoff=options.cutoff,
-            velocity=options.velocity, columns=dict(options.columns) or None)
+            velocity=options.velocity, columns=dict(options.columns) or None, since=options.since,
+            until=options.until)
         return identify(arm, samples, motor_constants=_constants(options, arm), **settings)
     if options.columns:
         raise UsageError("--columns: only for tables, without --workers and --scheduler")

@@ -139,7 +139,8 @@ def _states(paths: Sequence[Path], model: Model) -> float:
 def _samples(path: Path, model: Model, request: Request, cutoff: float | None,
              velocity: bool) -> Samples:
     if _is_table(path):
-        return Samples.from_table(model, path, cutoff=cutoff, velocity=velocity)
+        return Samples.from_table(model, path, cutoff=cutoff, velocity=velocity,
+                                  since=request.since, until=request.until)
     recording = read(path, model, topics=request.topics, odometry=request.odometry,
                      since=request.since, until=request.until, staleness=request.staleness)
     return recording.to_samples(model, cutoff, velocity)
