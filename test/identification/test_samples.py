@@ -683,3 +683,14 @@ def test_an_effort_that_is_not_measured_stays_constant(arm):
     samples = Samples.from_arrays(robot, time, q, effort)
     assert (samples.tau[:, 1] == 0.0).all() and np.ptp(samples.tau[:, 2]) > 1.0
     assert any("effort of joint 'shoulder_lift_joint' is 0" in text for text in samples.warnings)
+
+
+def test_efforts_that_are_held_are_found_although_gravity_is_compensated(arm):
+    time = steps(8.0)
+    q, _, _ = waves(arm.nv, time)
+    effort = np.random.default_rng(0).normal(size=q.shape)[np.arange(len(time)) // 4 * 4]
+    robot = copy.copy(arm)
+    robot.drives = dyn_ros.Drives.of(6, is_compensated=np.arange(6) == 2)
+    plain, samples = (Samples.from_arrays(model, time, q, effort) for model in (arm, robot))
+    assert np.mean(plain.weight == 0.0) == pytest.approx(0.75, abs=0.01)
+    np.testing.assert_array_equal(samples.weight, plain.weight)

@@ -53,8 +53,7 @@ def prepare(model: Model, time: ArrayLike, raw: dict[str, Array | None], contact
     recording = _Preparation(model, {"time": times, **raw, "in_contact": states})
     recording.drop_repeated()
     recording.split()
-    recording.arrays = to_torques(model, recording.arrays, recording.segments)
-    recording.split()
+    recording.to_torques()
     filtering.make_continuous(model, recording.arrays["q"])
     v, a = recording.arrays["v"], recording.arrays["a"]
     repeats = held = np.zeros(0, bool)
@@ -131,6 +130,13 @@ class _Preparation:
         if not _SHORTEST_PERIOD < self.period < _LONGEST_PERIOD:
             raise ValueError(f"time: expected stamps in s, got a sampling period of "
                              f"{self.period:.6g} s; convert other units")
+
+    def to_torques(self) -> None:
+        """Turn efforts into torques, which are not held where drives compensate gravity."""
+        held = stamps.held(self.arrays["q"], self.arrays["tau"])
+        self.arrays = to_torques(self.model, {**self.arrays, "held": held}, self.segments)
+        self._held = self.arrays.pop("held")
+        self.split()
 
     def join_gaps(self) -> None:
         """Interpolate the motion over gaps that are short for the filter."""
@@ -263,7 +269,7 @@ class _Preparation:
 
     def held(self) -> NDArray[np.bool_]:
         """Whether the efforts of each kept row are those of the row before, as in most rows."""
-        held = stamps.held(self.arrays["q"], self.arrays["tau"])
+        held = self._held
         if held is None:
             return np.zeros(0, bool)
         self.warnings.append(f"{100.0 * held.mean():.0f} % of the samples repeat the efforts of "
