@@ -10,7 +10,9 @@ from observer import motions
 from observer.test_session import one_by_one, recorded, setup_of
 
 import dyn_ros
+from dyn_ros.observer import fault_checks
 from dyn_ros.observer.session import Session
+from dyn_ros.observer.thresholds import friction_at_rest
 
 ROBOTS = pytest.mark.parametrize("robot, root_joint", [("panda", None), ("solo12", "floating")])
 
@@ -164,3 +166,18 @@ def test_the_whole_delay_is_estimated_whatever_is_declared():
     model.drives = dyn_ros.Drives.of(model.nv, gain=-8.0, delay=0.01)
     found = dyn_ros.estimate_effort_delay(model, times, motion.q, late / -8.0)
     assert found.delay == pytest.approx(expected.delay, abs=1e-5) and found.delay > 0.01
+
+
+def test_friction_at_rest_grows_with_the_load():
+    model = motions.lossy("panda")
+    np.testing.assert_array_equal(friction_at_rest(model), model.friction)
+    typical = fault_checks.typical_efforts(model)
+    model.drives = dyn_ros.Drives.of(8, load_friction=0.1, stribeck=0.2)
+    expected = model.friction + 0.2 + 0.1 * typical
+    np.testing.assert_allclose(friction_at_rest(model), expected)
+    coupling = np.eye(8)
+    coupling[7, 6] = -1.0                   # the motor of the last joint moves both
+    model.drives = dyn_ros.Drives.of(8, stribeck=0.2, coupling=coupling)
+    expected = model.friction + 0.2
+    expected[6] += expected[7]
+    np.testing.assert_allclose(friction_at_rest(model), expected)
