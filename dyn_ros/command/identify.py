@@ -38,7 +38,8 @@ def add_identify(commands: Commands) -> None:
                          help="write a page with plots of the result")
     arguments.add_root_joint(command)
     command.add_argument("--cutoff", type=positive, metavar="HZ",
-                         help="of the filter of the positions (default: from their spectra)")
+                         help="of the filter of the positions (default: from their spectra "
+                              "and errors of the torques)")
     command.add_argument("--validate", nargs="+", default=[], type=Path, metavar="RECORDING",
                          help="recordings that are not used; the errors on them are printed")
     command.add_argument("--velocity", action="store_true",

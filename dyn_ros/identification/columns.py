@@ -73,6 +73,15 @@ class Columns:
         return [owner for kind, owner in map(tables.parsed, [*self.given, *names])
                 if kind == signal]
 
+    def ignored(self, model: Model) -> list[str]:
+        """A warning about joints that the robot does not have, if any."""
+        known = {*model.position_names, *model.velocity_names, *model.joint_names}
+        others = dict.fromkeys(
+            owner for signal in ("position", "effort") for owner in self.owners(signal)
+            if not any(owner == name or owner.endswith("/" + name) for name in known))
+        return [f"ignored joints of the table that the robot does not have: {', '.join(others)}"
+                ] if others else []
+
     def _column(self, signal: str, owner: str) -> str | None:
         if f"{signal}.{owner}" in self.given:
             return self.given[f"{signal}.{owner}"]

@@ -41,7 +41,7 @@ from .selection import Prepared, Request, Selection, prepare
 Load = Callable[..., tuple[Samples, np.ndarray]]
 
 _FIRST = 16             # parts of which the first estimate is made, at most
-_CUTOFFS = 5            # of these, whose spectra decide the filter
+_CUTOFFS = 5            # of these, which decide about the filter
 _WEIGHTINGS = 6         # passes over all parts, at most
 _MOST = 1_000_000       # samples that are kept in memory
 _SIZE = 8e6             # of a part [bytes]
@@ -251,7 +251,7 @@ def _with(function: Callable[..., Any], part: Call) -> Call:
 
 
 def _cutoff(calls: Sequence[Call], workers: Workers) -> float:
-    """The median of what the spectra of a few parts suggest."""
+    """The median of what a few parts suggest."""
     few = [_with(_chosen_cutoff, calls[k]) for k in evenly(len(calls), _CUTOFFS)]
     return float(np.median(_collected(workers, few, lambda done, what: None)))
 

@@ -23,6 +23,7 @@ _BESIDE = 3             # rows before and after in which a robot that moves has 
 _MANY = 0.5             # times the rows that moved
 _HELD = 0.4             # of the samples in motion, at least, if efforts are held
 _REGULAR = 0.8          # of the steps between new efforts, at least
+_BLOCK = 65536          # samples that are processed at a time
 _FEWEST = 200           # samples
 
 
@@ -73,6 +74,8 @@ def corrected(time: Array, q: Array, slots: NDArray[np.int_], pieces: Sequence[S
     with stamps that say so, are left as they are. ``slots`` are the numbers of the rows, with those
     that were dropped; nothing else is missing in each of the ``pieces``.
     """
+    segments = [Segment(start, min(start + _BLOCK, one.stop)) for one in segments
+                for start in range(one.start, one.stop, _BLOCK)]
     longest = slice(*max(segments, key=len))
     if len(time[longest]) < _FEWEST or np.std(np.diff(time[longest])) * rate < _IRREGULAR:
         return None
