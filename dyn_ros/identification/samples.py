@@ -184,7 +184,7 @@ class Samples:
         periods and an eighth of a period of the cutoff.
 
         Samples are dropped that have the time stamp of the sample before or, in a motion, all its
-        numbers. Efforts that are published less often than positions count where they are new.
+        numbers; also where efforts that are published less often than positions repeat.
         Stamps are corrected if they jitter, as those of a computer that receives messages: samples
         are then equally spaced, or all positions of a row are late by the same time, where this
         makes the motion smoother by more than the noise of the positions explains.

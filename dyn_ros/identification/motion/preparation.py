@@ -75,10 +75,12 @@ def prepare(model: Model, time: ArrayLike, raw: dict[str, Array | None], contact
     segment = np.repeat(np.arange(len(recording.segments), dtype=np.int32),
                         [len(segment) - 2 * recording.drop for segment in recording.segments])
     weight = _weights(kept["q"], v, recording.noise[1], segment)
-    weight[:len(held)][held] = 0.0
     recording.report_repeats(repeats[weight[:len(repeats)] == 1.0])
-    return {**kept, "v": v, "a": a, "weight": weight, "segment": segment,
-            "contacts": tuple(contacts), "warnings": tuple(recording.warnings),
+    kept |= {"v": v, "a": a, "weight": weight, "segment": segment}
+    if held.any():
+        kept = {name: None if array is None else _compact(array, np.flatnonzero(~held))
+                for name, array in kept.items()}
+    return {**kept, "contacts": tuple(contacts), "warnings": tuple(recording.warnings),
             "filter": recording.filter, "cutoff": recording.cutoff, "motion_noise": recording.noise}
 
 
@@ -273,8 +275,8 @@ class _Preparation:
         if held is None:
             return np.zeros(0, bool)
         self.warnings.append(f"{100.0 * held.mean():.0f} % of the samples repeat the efforts of "
-                             "the sample before: they are published less often than positions, "
-                             "and not used where they repeat")
+                             "the sample before: they are published less often than positions; "
+                             "dropped after the motion was filtered")
         return held[self.rows()]
 
     def report_repeats(self, repeats: NDArray[np.bool_]) -> None:
