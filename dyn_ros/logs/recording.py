@@ -47,7 +47,8 @@ class Recording:
     q : (n, nq) ndarray
         Positions [rad, m].
     v, effort : (n, nv) ndarray
-        Velocities [rad/s, m/s] and efforts [N m, N]; NaN where they are unknown.
+        Velocities [rad/s, m/s] and efforts as recorded [N m, N, or the unit of the drives]; NaN
+        where they are unknown.
     model : Model or None
         The robot; None if the recording has no description and none was passed.
     gaps : tuple of (float, float)
