@@ -21,7 +21,7 @@ from . import arguments
 from .arguments import Commands, UsageError, positive, reported
 
 if TYPE_CHECKING:
-    from ..identification import Identification, JointResult, Samples
+    from ..identification import GainEstimate, Identification, JointResult, Samples
 
 
 def add_identify(commands: Commands) -> None:
@@ -46,7 +46,14 @@ def add_identify(commands: Commands) -> None:
                          help="use the measured velocities as well")
     command.add_argument("--effort-constant", nargs="+", default=[], metavar="X",
                          help="torque per unit of measured effort, such as N m per ampere, with "
-                              "its sign: one number, one for each joint in order, or JOINT=X")
+                              "its sign: one number, one for each joint in order, or JOINT=X; or "
+                              "'estimate', from recordings with a load")
+    command.add_argument("--loaded", nargs="+", default=[], type=Path, metavar="RECORDING",
+                         help="with --effort-constant estimate, the same motions with a load")
+    command.add_argument("--load", nargs="+", default=[], type=positive, metavar="KG",
+                         help="its mass: one number, or one for each of these recordings")
+    command.add_argument("--load-frame", metavar="FRAME",
+                         help="a frame of the link that it is attached to, close to it")
     command.add_argument("--columns", type=arguments.column, nargs="+", default=[],
                          metavar="SIGNAL=NAMES",
                          help="columns of tables with other names, such as time=t position=q_{} "
@@ -88,16 +95,19 @@ def _identify(options: argparse.Namespace) -> None:
     if options.report and not find_spec("plotly"):
         raise UsageError('reports require plotly: pip install "dyn_ros[identify]"')
     with tables.progress("reading", TimeElapsedColumn(), total=1.0) as show, reported():
-        result = _identified(options, model,
-                             lambda done, what: show(completed=done, description=what))
+        result, gains = _identified(
+            options, model, lambda done, what: show(completed=done, description=what))
         unseen = _validated(options, model, result)
     with reported():
         _write(options, result)
+    if gains is not None:
+        tables.show_gains(result.model.velocity_names, gains)
     tables.show_identification(result, options.report, unseen)
 
 
 def _identified(options: argparse.Namespace, model: Model,
-                show: Callable[[float, str], None]) -> Identification:
+                show: Callable[[float, str], None]
+                ) -> tuple[Identification, GainEstimate | None]:
     from ..identification import identify, read_tables
     settings: dict[str, Any] = dict(
         armature=not options.no_armature, friction=not options.no_friction,
@@ -110,18 +120,42 @@ def _identified(options: argparse.Namespace, model: Model,
             model, paths, lock=dict(options.lock), cutoff=options.cutoff,
             velocity=options.velocity, columns=dict(options.columns) or None, since=options.since,
             until=options.until)
-        return identify(arm, samples, motor_constants=_constants(options, arm), **settings)
-    if options.columns:
-        raise UsageError("--columns: only for tables, without --workers and --scheduler")
+        gains = _gains(options, model, arm, samples)
+        constants = _constants(options, arm) if gains is None else np.where(
+            np.isfinite(gains.gain), gains.gain, 1.0)
+        return identify(arm, samples, motor_constants=constants, **settings), gains
+    for option in ("columns", "loaded"):
+        if getattr(options, option):
+            raise UsageError(f"--{option}: only for tables, without --workers and --scheduler")
     from ..logs import identify as identify_recordings
     arguments.report_lost_clusters(options)
     arm = _reduced(model, options.lock)
-    return identify_recordings(
+    result = identify_recordings(
         arm, options.recordings, cutoff=options.cutoff, velocity=options.velocity,
         motor_constants=_constants(options, arm), topics=options.topic or None,
         odometry=options.odometry, since=options.since, until=options.until,
         staleness=options.staleness, workers=options.workers, scheduler=options.scheduler,
         **settings)
+    return result, None
+
+
+def _gains(options: argparse.Namespace, model: Model, arm: Model, samples: Samples
+           ) -> GainEstimate | None:
+    """The gains of the drives from recordings with a load, if they are wanted."""
+    if options.effort_constant != ["estimate"]:
+        if options.loaded or options.load or options.load_frame:
+            raise UsageError("--loaded, --load and --load-frame: only with --effort-constant "
+                             "estimate")
+        return None
+    if not (options.loaded and options.load and options.load_frame):
+        raise UsageError("--effort-constant estimate: pass recordings with a load, its mass and "
+                         "its frame: --loaded FILE --load KG --load-frame FRAME")
+    from ..identification import estimate_gains
+    loaded = []
+    for path in options.loaded:
+        with reported(path, always=True):
+            loaded.append(_prepared(options, model, arm, samples.cutoff, path))
+    return estimate_gains(arm, samples, loaded, options.load, options.load_frame)
 
 
 def _validated(options: argparse.Namespace, model: Model, result: Identification
@@ -133,23 +167,23 @@ def _validated(options: argparse.Namespace, model: Model, result: Identification
     samples = []
     for path in options.validate:
         with reported(path, always=True):
-            samples.append(_unseen(options, model, result, path))
+            samples.append(_prepared(options, model, result.model, result.samples.cutoff, path))
     joined = Samples.concatenate(samples)
-    constants = _constants(options, result.model)
-    return result.errors(joined if constants is None else dataclasses.replace(
-        joined, tau=joined.tau * constants))
+    constants = result.identified.drives.gain / result.model.drives.gain
+    return result.errors(dataclasses.replace(joined, tau=joined.tau * constants))
 
 
-def _unseen(options: argparse.Namespace, model: Model, result: Identification, path: Path
-            ) -> Samples:
+def _prepared(options: argparse.Namespace, model: Model, arm: Model, cutoff: float, path: Path
+              ) -> Samples:
+    """Another recording, prepared as the first ones; ``arm`` is the model without locked joints."""
     from ..identification import Samples
     from ..identification.columns import Columns
-    prepared: dict[str, Any] = {"cutoff": result.samples.cutoff, "velocity": options.velocity}
+    prepared: dict[str, Any] = {"cutoff": cutoff, "velocity": options.velocity}
     if path.suffix.lower() in TABLES:
         columns = Columns(path, model, dict(options.columns)).given if options.columns else None
-        return Samples.from_table(result.model, path, columns=columns, **prepared)
+        return Samples.from_table(arm, path, columns=columns, **prepared)
     from ..logs import read
-    recording = read(path, result.model, topics=options.topic or None, odometry=options.odometry,
+    recording = read(path, arm, topics=options.topic or None, odometry=options.odometry,
                      staleness=options.staleness)
     return recording.to_samples(**prepared)
 
@@ -183,7 +217,9 @@ def _write(options: argparse.Namespace, result: Identification) -> None:
         else:                           # a pipe, or xacro
             text = write_urdf(description, result.identified)
             options.output.write_bytes(text.encode(encoding_of(text.encode())))
-        print(f"wrote {options.output}")
+        drives = options.output.with_suffix(".drives.yaml")
+        result.write_drives(drives)
+        print(f"wrote {options.output}, and {drives} with what a URDF cannot express")
     if options.report:
         from ..identification.report import write_report
         write_report(result, options.report)

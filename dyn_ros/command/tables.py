@@ -35,7 +35,7 @@ _MOST = 5           # parameters that are not determined, of those that are list
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
 
-    from ..identification import Identification, JointResult
+    from ..identification import GainEstimate, Identification, JointResult
 
 
 def show_info(model: Model, form: Format = "table") -> None:
@@ -220,6 +220,18 @@ def show_identification(result: "Identification", report: Path | None = None,
         where = str(report) if report else "--report FILE.html lists them"
         console.print(f"not determined: {len(result.undetermined) - _MOST} more; {where}",
                       markup=False)
+
+
+def show_gains(names: "Sequence[str]", gains: "GainEstimate") -> None:
+    """Print the torque per unit of effort of each joint, with its interval."""
+    table = _table("joint", *map(_right, ("gain", "from", "to", "error")))
+    for k, name in enumerate(names):
+        table.add_row(name, *map(_number, (gains.gain[k], gains.lower[k], gains.upper[k],
+                                           gains.error[k])))
+    console = terminal()
+    console.print(table)
+    console.print("Torque per unit of effort [N m or N per unit] with its 95 % interval; RMS error "
+                  "of the efforts, in their unit.")
 
 
 def _warn(warnings: Iterable[str], form: Format) -> None:

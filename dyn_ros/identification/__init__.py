@@ -5,6 +5,8 @@ from .base_parameters import BaseParameters as BaseParameters
 from .base_parameters import base_parameters as base_parameters
 from .excitation import Excitation as Excitation
 from .excitation import excite as excite
+from .gains import GainEstimate as GainEstimate
+from .gains import estimate_gains as estimate_gains
 from .identify import identify as identify
 from .locking import lock_joints as lock_joints
 from .locking import read_tables as read_tables
@@ -15,6 +17,6 @@ from .result import Identification as Identification
 from .result import JointResult as JointResult
 from .samples import Samples as Samples
 
-__all__ = ["BaseEstimate", "BaseParameters", "Excitation", "Identification", "JointResult",
-           "PayloadEstimate", "Samples", "base_parameters", "excite", "identify",
-           "identify_payload", "lock_joints", "read_tables"]
+__all__ = ["BaseEstimate", "BaseParameters", "Excitation", "GainEstimate", "Identification",
+           "JointResult", "PayloadEstimate", "Samples", "base_parameters", "estimate_gains",
+           "excite", "identify", "identify_payload", "lock_joints", "read_tables"]

@@ -17,7 +17,7 @@ from ..engine.algorithms import rnea
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
-from ..engine.model.inputs import positive_each, require_model
+from ..engine.model.inputs import one_each, positive_each, require_model
 from .base_parameters import FEATURES, Unknowns, is_linear, structure, undetermined
 from .friction_terms import TERMS, FrictionTerms, choose_terms
 from .least_squares import Fit, Problem, median_deviation
@@ -69,7 +69,8 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
         error of torques that were held out. The sign of velocities becomes a ramp at low speed by
         the same criterion.
     motor_constants : float or (nv,) array_like, optional
-        Torque per unit of measured effort, if efforts are not torques but currents, for example.
+        Torque per unit of measured effort, if efforts are not torques but currents, for example;
+        of either sign.
     noise : float or (nv,) array_like, optional
         Standard deviation of the noise of each measured torque [N m, N]. Estimated by default.
     regularization : float
@@ -138,6 +139,7 @@ class Solution(NamedTuple):
     held_out: tuple[slice, ...]         # samples that were held out of a first estimate
     joints: tuple[JointResult, ...]     # with errors on the held-out samples
     warnings: tuple[str, ...]           # except about outliers
+    constants: Array                    # (nv,) of the motors
 
     def identification(self, spread: Array, count: int, size: int,
                        seconds: float) -> Identification:
@@ -152,7 +154,7 @@ class Solution(NamedTuple):
         own = fitted.parameters[unknowns.bodies:].reshape(len(unknowns.features), -1)
         return Identification(
             model=unknowns.model,
-            identified=_identified(unknowns, conditions.terms, fitted.parameters),
+            identified=_identified(unknowns, conditions.terms, fitted.parameters, self.constants),
             offset=own[3], stribeck=own[4], stribeck_velocity=conditions.terms.stribeck,
             joints=self.joints, base=base, samples=self.samples, size=size, held_out=self.held_out,
             contact_dimension=conditions.contact_dimension,
@@ -167,8 +169,12 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
              friction_terms: Sequence[str] | None = None) -> Solution:
     """Estimate the parameters; the arguments are those of ``identify``."""
     samples = _joined(model, samples)
+    constants = np.ones(model.nv)
     if motor_constants is not None:
-        constants = positive_each("motor_constants", motor_constants, model.nv)
+        constants = one_each("motor_constants", motor_constants, model.nv)
+        if not constants.all():
+            raise ValueError(f"motor_constants: expected numbers other than 0, got "
+                             f"{constants.tolist()}")
         samples = dataclasses.replace(samples, tau=samples.tau * constants)
     chosen = FEATURES[not armature:1 + 3 * friction]
     given = None if noise is None else positive_each("noise", noise, model.nv)
@@ -203,7 +209,8 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     warnings += _poor(joints, is_actuated(model))
     every = some.of_all()
     fitted = problem.fit(every, fitted.estimate, fitted, 0.4, 0.75)
-    return Solution(problem, samples, every, fitted, tuple(held), joints, tuple(warnings))
+    return Solution(problem, samples, every, fitted, tuple(held), joints, tuple(warnings),
+                    constants)
 
 
 def blocks(count: int, held_out: float, seed: int) -> tuple[list[slice], list[slice]]:
@@ -334,7 +341,8 @@ def _base_estimate(problem: Problem, fitted: Fit, spread: Array, quantile: float
                          for x in deviation / problem.reference.typical))
 
 
-def _identified(unknowns: Unknowns, terms: FrictionTerms, parameters: Array) -> Model:
+def _identified(unknowns: Unknowns, terms: FrictionTerms, parameters: Array,
+                constants: Array) -> Model:
     """A copy of the model with these parameters; numbers that are rounding errors are zero."""
     identified = copy.copy(unknowns.model)
     bodies = parameters[:unknowns.bodies].reshape(-1, 10).copy()
@@ -347,6 +355,6 @@ def _identified(unknowns: Unknowns, terms: FrictionTerms, parameters: Array) -> 
         if name in unknowns.chosen:
             setattr(identified, name, numbers)
     identified.drives = identified.drives.with_values(
-        **dict(zip(unknowns.features[3:], own[3:])), stribeck_velocity=terms.stribeck,
-        friction_velocity=terms.width)
+        gain=identified.drives.gain * constants, stribeck_velocity=terms.stribeck,
+        friction_velocity=terms.width, **dict(zip(unknowns.features[3:], own[3:])))
     return identified

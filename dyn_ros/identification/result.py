@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..drives import save_drives
 from ..engine.algorithms import joint_friction, rnea
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
@@ -224,6 +225,18 @@ class Identification:
                    samples.tau - self.torque(samples))
         return tuple(_error(joint, *(tau[moves[:, k], k] for tau in torques))
                      for k, joint in enumerate(self.joints))
+
+    def write_drives(self, path: str | PathLike[str]) -> None:
+        """Write what a URDF cannot express, for ``dyn_ros.load_drives``.
+
+        These are rotor inertias, offsets, further friction, and what efforts are.
+
+        Raises
+        ------
+        OSError
+            The file cannot be written.
+        """
+        save_drives(self.identified, path)
 
     def write_urdf(self, description: str | PathLike[str], path: str | PathLike[str]) -> None:
         """Write the robot's description with the identified parameters.
