@@ -18,7 +18,7 @@ _STRETCHES = 8          # of consecutive samples; two halves of them predict eac
 _MOST = 6               # of them, in which a term must lower the error
 _BETTER = 0.96          # of the squared error, at most, with a term that is chosen
 _WIDTHS = (0.01, 0.03, 0.1, 0.2)        # of the largest speed: where the step of friction ends
-_DECREASES = (0.03, 0.1, 0.3)           # of the largest speed: where Stribeck friction decreases
+_DECREASES = (0.03, 0.06, 0.12, 0.25, 0.5)  # of the largest speed, of Stribeck friction
 _AT_REST = 0.01         # of the largest speed; the sign of slower velocities is noise
 _FEWEST = 400           # samples
 

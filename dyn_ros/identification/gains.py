@@ -25,7 +25,8 @@ from .samples import Samples
 
 _ROWS = 4000            # samples of a recording, at most
 _BLOCKS = 12            # of consecutive samples of each recording, for the intervals
-_FACTOR = np.log(5.0)   # by which gains can differ from those that the search starts from
+_FACTOR = 5.0           # by which gains that searches start from differ from a typical one
+_WIDEST = 50.0          # and gains that are found
 _STEPS = 40             # of a search
 _SEARCHES = 2           # rounds in which signs are sought
 _ROUNDS = 4             # of gains, the load on the gears, and noise
@@ -168,6 +169,7 @@ class _Problem:
         self.loads = len(loaded)
         self.terms = choose_terms(model, Samples.concatenate(list(some[:len(free)])),
                                   np.full(model.nv, np.inf), TERMS)
+        self.typical = 1.0              # inverse gain
         self.sigma = np.array([np.sqrt(np.mean(np.concatenate(
             [one.tau[:, k] for one in some]) ** 2)) for k in self.joints])
 
@@ -259,17 +261,23 @@ class _Problem:
                 products += modeled @ effort, modeled @ modeled
             found[n] = products[0] / max(products[1], 1e-300)
         found = np.where(np.abs(found) > 1e-6, found, 1e-6)
-        same = np.where(found < 0.0, -1.0, 1.0) * np.exp(np.median(np.log(np.abs(found))))
-        return [found, same]
+        self.typical = np.exp(np.median(np.log(np.abs(found))))
+        sign = np.where(found < 0.0, -1.0, 1.0)
+        return [sign * np.clip(np.abs(found), self.typical / _FACTOR, self.typical * _FACTOR),
+                sign * self.typical]
 
     def _best(self, reduced: Sequence[_Reduced], starts: Sequence[Array], flips: bool
               ) -> tuple[Array, Array, float]:
         """The best of several searches, and of searches with the other sign of one joint."""
         best = min((self._fitted(reduced, start) for start in starts), key=lambda one: one[2])
-        typical = np.exp(np.median(np.log(np.abs(best[0]))))
-        for n in range(len(self.joints) if flips else 0):
-            flipped = np.where(np.arange(len(best[0])) == n, -np.sign(best[0]) * typical, best[0])
-            best = min(best, self._fitted(reduced, flipped), key=lambda one: one[2])
+        for _ in range(len(self.joints) if flips else 0):
+            others = [self._fitted(reduced, np.where(
+                np.arange(len(self.joints)) == n, -np.sign(best[0]) * self.typical, best[0]))
+                for n in range(len(self.joints))]
+            found = min(others, key=lambda one: one[2])
+            if found[2] >= best[2]:
+                break
+            best = found
         return best
 
     def _fitted(self, reduced: Sequence[_Reduced], c: Array) -> tuple[Array, Array, float]:
@@ -278,9 +286,8 @@ class _Problem:
 
         def residuals(z: Array) -> Array:
             return self._solved(reduced, sign * np.exp(z))[1]
-        start = np.log(np.abs(c))
-        found = least_squares(residuals, start, bounds=(start - _FACTOR, start + _FACTOR),
-                              max_nfev=_STEPS)
+        widest = np.log(_WIDEST * self.typical), np.log(self.typical / _WIDEST)
+        found = least_squares(residuals, np.log(np.abs(c)), bounds=widest[::-1], max_nfev=_STEPS)
         c = sign * np.exp(found.x)
         return c, self._solved(reduced, c)[0], float(found.cost)
 

@@ -18,16 +18,22 @@ from ..engine.spatial.inertia import Inertia
 from ..engine.spatial.value import require
 from .base_parameters import NUMBERS
 from .motion.filtering import is_actuated
+from .normal_equations import correlation_length
 from .physical import decomposed, fit
 from .samples import Samples
 
 _PART = 4096
 _DENSITY = 1000.0       # kg/m3: of the sphere that stands for what the samples do not determine
 _LIGHTEST = 1e-3        # kg
+_CERTAIN = 3.0          # intervals below zero: a mass is negative
+_LITTLE = 0.01          # of the mass of the robot: which it is certain to notice
 _TYPICAL = np.repeat([1.0, 0.1, 0.01], [1, 3, 6])       # per kg: lengths of 0.1 m
 _SINGULAR = 1e-12       # of the largest eigenvalue of the scaled normal equations
 _MOVES = 0.01           # rad/s, m/s: a joint that is never faster is at rest
 _SLOW = 0.05            # of its largest velocity: Coulomb friction has no definite sign below
+_WHITE = 1.5            # samples: noise that is correlated over fewer counts as independent
+_LENGTHS = 3.0          # correlation lengths of a block
+_FEWEST_BLOCKS = 8
 _FEWEST = 20            # samples in which a joint moves, to determine its friction
 
 
@@ -40,7 +46,7 @@ class PayloadEstimate:
     frame : str
         Frame in which the values are expressed.
     mass : float
-        [kg].
+        [kg]; 0 if there is no payload.
     com : (3,) ndarray
         Center of mass [m].
     inertia : (3, 3) ndarray
@@ -95,7 +101,7 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
         Name or index of the frame in which the result is expressed, and whose link carries the
         payload.
     offset : (nv,) array_like, optional
-        Constant torques to subtract, such as ``Identification.offset`` [N m, N].
+        Constant torques to subtract, besides those of ``model.drives`` [N m, N].
     noise : (nv,) array_like, optional
         Standard deviation of the measured torques [N m, N]. Estimated by default.
     friction : bool
@@ -105,7 +111,8 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
     Raises
     ------
     ValueError
-        An unknown frame, one that nothing moves, or samples that do not determine the mass.
+        An unknown frame, one that nothing moves, samples that do not determine the mass, or a
+        mass that is certainly negative.
 
     References
     ----------
@@ -133,25 +140,27 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
     if not (sigma > 0.0).all():
         raise ValueError(f"noise: expected positive numbers, got {sigma.min():g}; pass None to "
                          "estimate it")
-    H, g, value, inverse, known = _least_squares(W, y, sigma)
+    H, g, value, inverse, known = _least_squares(W, y, sigma, _LITTLE * model.total_mass)
     if not known[0]:
         raise ValueError(f"samples: they do not determine the mass of a payload on {frame!r}; "
                          "record poses in which gravity has other directions in this frame")
-    if value[0] <= 0.0:
-        raise ValueError(f"samples: they show no payload on {frame!r}: its mass would be "
-                         f"{value[0]:.3g} kg; check that there is one, and the signs of the "
-                         "torques")
-    body = fit(H, g, _sphere(value, known), np.zeros(10, int), np.ones(10))
-    scores = np.einsum("bki,bk,k->bi", W, y - W @ body, sigma ** -2.0)
-    half = inverse @ scores.T
+    is_empty = value[0] <= 0.0
+    body = np.zeros(10) if is_empty else fit(H, g, _sphere(value, known), np.zeros(10, int),
+                                             np.ones(10))
+    rest = y - W @ (value if is_empty else body)
+    changes = np.einsum("ij,bkj,bk,k->ikb", inverse, W, rest, sigma ** -2.0, optimize=True)
+    scatter, blocks = _scatter(changes)
     # with a few poses, the scatter of their residuals says little; noise alone is the least
-    variance = np.maximum((half ** 2).sum(axis=1), np.diag(inverse))
+    variance = np.maximum(scatter, np.diag(inverse))
     deviation = np.where(known, np.sqrt(variance), np.inf)
-    mass, com = body[0], body[1:4] / body[0]
+    mass, com = body[0], body[1:4] / max(body[0], 1e-300)
     P = pseudo_inertia(body)
     second = P[:3, :3] - mass * np.outer(com, com)
-    # the noise of each row comes from as many residuals as there are samples
-    interval = float(stdtrit(max(len(y) - 1, 1), 0.975)) * deviation
+    interval = float(stdtrit(blocks - 1, 0.975)) * deviation
+    if is_empty and value[0] + _CERTAIN * interval[0] < 0.0:
+        raise ValueError(f"samples: the mass of a payload on {frame!r} would be {value[0]:.3g} kg, "
+                         "which is not physical: check the signs and units of the efforts, and "
+                         "that the model has no payload")
     return PayloadEstimate(
         frame=model.frame_names[frame] if isinstance(frame, int) else frame, mass=float(mass),
         com=com, inertia=np.trace(second) * np.eye(3) - second, deviation=deviation,
@@ -159,6 +168,26 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
         upper=np.where(known, value + interval, np.inf),
         determined=tuple(name for name, is_known in zip(NUMBERS, known) if is_known),
         before=before, after=np.sqrt(((y - W @ body) ** 2).sum(axis=0) / count))
+
+
+def _scatter(changes: Array) -> tuple[Array, int]:
+    """Variances of the result from what each equation changes in it, (10, nv, B); and blocks.
+
+    Residuals of a motion are errors of the model, which last, and of a joint, in all of a
+    recording: they count as independent if both joint and block of samples differ (Cameron, Gelbach
+    and Miller 2011). Blocks are longer than the correlation of residuals.
+    """
+    joints, count = changes.shape[1:]
+    length = max(correlation_length(one) for one in changes.sum(axis=1))
+    if length < _WHITE:
+        return (changes.sum(axis=1) ** 2).sum(axis=1) * count / max(count - 1, 1), max(count, 2)
+    size = max(1, min(round(_LENGTHS * length), count // _FEWEST_BLOCKS))
+    cells = np.add.reduceat(changes, np.arange(0, count, size), axis=2)
+    blocks = max(cells.shape[2], 2)
+    both = (cells ** 2).sum(axis=(1, 2))
+    of_blocks = (cells.sum(axis=1) ** 2).sum(axis=1) * blocks / (blocks - 1)
+    of_joints = (cells.sum(axis=2) ** 2).sum(axis=1) * joints / max(joints - 1, 1)
+    return np.maximum(of_blocks + of_joints - both, of_blocks), blocks
 
 
 def _equations(model: Model, samples: Samples, frame: str | int,
@@ -225,15 +254,19 @@ def _noise(W: Array, y: Array, count: Array) -> Array:
     return sigma
 
 
-def _least_squares(W: Array, y: Array, sigma: Array
+def _least_squares(W: Array, y: Array, sigma: Array, little: float = 0.0
                    ) -> tuple[Array, Array, Array, Array, np.ndarray]:
-    """H, g, H^-1 g, H^-1, and which values the samples determine better than guesses."""
+    """H, g, H^-1 g, H^-1, and which values the samples determine better than guesses.
+
+    A mass is determined with a standard deviation of ``little``, however small it is.
+    """
     H = np.einsum("bki,bkj,k->ij", W, W, sigma ** -2.0)
     g = np.einsum("bki,bk,k->i", W, y, sigma ** -2.0)
     F, d, known = decomposed(H, _TYPICAL, _SINGULAR)
     inverse = F * d @ F.T
     value = inverse @ g
-    known &= np.sqrt(np.diag(inverse)) < _TYPICAL * max(abs(value[0]), _LIGHTEST)
+    deviation, mass = np.sqrt(np.diag(inverse)), max(abs(value[0]), _LIGHTEST)
+    known &= deviation < np.append(max(mass, little), _TYPICAL[1:] * mass)
     return H, g, value, inverse, known
 
 

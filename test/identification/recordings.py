@@ -138,7 +138,7 @@ def measured(true, time, q, v, a, tau, *, counts, noise, offset, seed, **known):
     """Add friction, offsets and noise, and round the positions."""
     rng = np.random.default_rng(seed)
     offset = np.zeros(true.nv) if offset is None else np.asarray(offset)
-    exact = tau + dyn_ros.joint_friction(true, v) + offset
+    exact = tau + dyn_ros.joint_friction(true, v, tau) + offset
     actuated = np.array([count == 1 for count in true.nvs for _ in range(count)])
     exact[:, ~actuated] = tau[:, ~actuated]
     sigma = noise * np.sqrt(np.mean(exact ** 2, axis=0)) * actuated

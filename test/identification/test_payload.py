@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A payload from a few poses, and from a motion."""
 import copy
+import dataclasses
 
 import numpy as np
 import pytest
@@ -157,3 +158,44 @@ def test_a_payload_is_found_behind_friction_that_depends_on_it():
     samples = dyn_ros.Samples.from_arrays(model, np.arange(0.0, 10.0, 0.01), q, effort, v, a)
     found = dyn_ros.identify_payload(model, samples, "tool0")
     assert abs(found.mass - 3.0) < 1e-6
+
+
+def at_rest(mass, seed=0):
+    """Poses of an arm with a payload; a negative one has been taken from the model."""
+    model, still = load("ur10"), np.zeros((40, 6))
+    q = np.random.default_rng(4).uniform(-2.0, 2.0, (40, 6))
+    robots = [copy.copy(model), copy.copy(model)]
+    if mass:
+        robots[mass > 0.0].set_payload("load", "tool0", abs(mass), COM, INERTIA)
+    tau = dyn_ros.generalized_gravity(robots[1], dyn_ros.Data(robots[1]), q).copy()
+    tau += 0.2 * np.random.default_rng(seed).normal(size=tau.shape)
+    return robots[0], Samples(time=np.arange(40.0), q=q, v=still, a=still, tau=tau,
+                              weight=np.ones(40), segment=np.zeros(40, np.int32))
+
+
+def test_an_empty_gripper_weighs_nothing():
+    found = [identify_payload(*at_rest(0.0, seed), "tool0") for seed in range(8)]
+    assert max(one.mass for one in found) < 0.05
+    assert sum(one.lower[0] < 0.0 < one.upper[0] for one in found) >= 6
+    assert min(one.mass for one in found) == 0.0
+    assert all(np.isfinite(one.com).all() and "m" in one.determined for one in found)
+
+
+def test_a_mass_that_is_certainly_negative_is_an_error():
+    with pytest.raises(ValueError, match=r"would be -1\.\d+ kg.*signs and units of the efforts"):
+        identify_payload(*at_rest(-1.5), "tool0")
+
+
+def test_intervals_contain_the_truth_although_errors_last():
+    """Friction that the model lacks is no noise: it has the same sign for seconds."""
+    inside = []
+    for seed in range(8):
+        model, samples = samples_of(*motion(), seed=seed)
+        rng = np.random.default_rng(seed)
+        lasting = np.cumsum(rng.normal(size=samples.tau.shape), axis=0)
+        lasting -= np.linspace(0.0, 1.0, len(lasting))[:, None] * lasting[-1]
+        lasting *= 2.0 / lasting.std(axis=0)
+        found = identify_payload(model, dataclasses.replace(samples, tau=samples.tau + lasting),
+                                 "tool0")
+        inside.append((found.lower <= parameters()) & (parameters() <= found.upper))
+    assert np.mean(inside) > 0.85

@@ -99,6 +99,8 @@ def advice(estimate: PayloadEstimate, tared: bool) -> str:
     lines = []
     if not estimate.lower[0] > 0.0:
         lines.append("the payload is not attached, as its mass may be zero")
+    if not estimate.mass > 0.0:
+        return "; ".join(lines)
     if not estimate.upper[0] - estimate.lower[0] < _UNCERTAIN * estimate.mass:
         lines.append("the mass is uncertain: move to another pose and call again, or call during "
                       "a slow motion, as the friction of joints at rest is unknown")

@@ -1,0 +1,85 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Terms of friction are chosen where a joint has them, and recovered."""
+import numpy as np
+import pytest
+from identification.recordings import perturbed, record, waves
+from identification.robots import load
+
+import dyn_ros
+
+
+def motion(nv=6):
+    return waves(np.zeros(nv), 1.2, [0.1, 0.23, 0.41])
+
+
+def identified(**drives):
+    """A recording of a ur10 with such drives, and what is identified from it."""
+    true = perturbed(load("ur10"), seed=1)
+    true.drives = true.drives.with_values(**drives)
+    recording = record(true, motion(), noise=0.01, rate=250.0)
+    return recording, dyn_ros.identify(load("ur10"), recording.samples(load("ur10")))
+
+
+def one(k, value):
+    return np.where(np.arange(6) == k, value, 0.0)
+
+
+def test_none_is_chosen_without_a_reason():
+    _, found = identified()
+    drives = found.identified.drives
+    assert not drives.load_friction.any() and not drives.root_friction.any()
+    assert not drives.stribeck.any() and not np.isfinite(drives.stribeck_velocity).any()
+    assert len(found.base.matrix[0]) == 60 + 5 * 6
+
+
+def test_load_friction():
+    _, found = identified(load_friction=one(1, 0.08) + one(2, 0.06))
+    drives = found.identified.drives
+    assert (drives.load_friction > 0.0).tolist() == [False, True, True, False, False, False]
+    np.testing.assert_allclose(drives.load_friction[1:3], [0.08, 0.06], rtol=0.1)
+    errors = [joint.after / joint.noise for joint in found.joints]
+    assert max(errors) < 1.1
+    assert "load_friction(elbow_joint)" in " ".join(found.base.names)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_friction_that_vanishes_with_velocity_has_any_sign(sign):
+    size = 0.8 * perturbed(load("ur10"), seed=1).friction[0]
+    recording, found = identified(stribeck=one(0, sign * size), stribeck_velocity=0.3)
+    drives, v = found.identified.drives, np.linspace(0.1, 1.2, 20)
+    speeds = np.zeros((20, 6))
+    speeds[:, 0] = v
+    expected = dyn_ros.joint_friction(recording.true, speeds)[:, 0]
+    estimate = dyn_ros.joint_friction(found.identified, speeds)[:, 0] - found.offset[0]
+    np.testing.assert_allclose(estimate, expected, atol=0.1 * abs(expected).max())
+    assert drives.stribeck[0] * sign > 0.0 or drives.root_friction[0] * sign < 0.0
+
+
+def test_a_ramp_at_low_speed():
+    _, found = identified(friction_velocity=one(3, 0.15))
+    width = found.identified.drives.friction_velocity
+    assert 0.08 < width[3] < 0.3 and not width[[0, 1, 2, 4, 5]].any()
+
+
+def test_terms_can_be_excluded():
+    true = perturbed(load("ur10"), seed=1)
+    true.drives = true.drives.with_values(load_friction=one(1, 0.08))
+    samples = record(true, motion(), noise=0.01, rate=250.0).samples(load("ur10"))
+    found = dyn_ros.identify(load("ur10"), samples, friction_terms=())
+    assert not found.identified.drives.load_friction.any()
+    with pytest.raises(ValueError, match="friction_terms: expected some of stribeck, root"):
+        dyn_ros.identify(load("ur10"), samples, friction_terms=["viscous"])
+
+
+def test_what_a_urdf_cannot_express_is_beside_it(tmp_path):
+    """Identify, write, read: the same torques."""
+    _, found = identified(load_friction=one(1, 0.08), friction_velocity=one(3, 0.15))
+    found.write_drives(tmp_path / "ur10.drives.yaml")
+    read = load("ur10")
+    read.inertial_parameters = found.identified.inertial_parameters
+    dyn_ros.load_drives(read, tmp_path / "ur10.drives.yaml")
+    some = found.samples.take(slice(None, None, 50))
+    tau = dyn_ros.rnea(read, dyn_ros.Data(read), some.q, some.v, some.a)
+    np.testing.assert_allclose(tau + dyn_ros.joint_friction(read, some.v, tau), found.torque(some),
+                               rtol=1e-8, atol=1e-8)

@@ -1,0 +1,67 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Drive gains from a load of known mass: recordings of currents, whose truth is known."""
+import copy
+import dataclasses
+
+import numpy as np
+import pytest
+from identification.recordings import offsets, perturbed, record, waves
+from identification.robots import load
+
+import dyn_ros
+
+GAINS = np.array([12.1, -12.4, 10.0, 10.3, -9.2, 10.2])
+MASS = 5.0
+
+
+def currents(seed=0, mass=MASS, gains=GAINS, load_friction=0.05, noise=0.02):
+    """Samples without and with a load, in amperes, of a robot whose inertias are not known."""
+    true = perturbed(load("ur10"), seed=1)
+    true.drives = true.drives.with_values(load_friction=load_friction)
+    loaded = copy.copy(true)
+    loaded.set_payload("load", "tool0", mass, [0.03, -0.05, 0.1], 0.02 * np.eye(3))
+    motion = waves(np.zeros(6), 1.5, [0.1, 0.23, 0.5], seed)
+    found = []
+    for n, robot in enumerate((true, loaded)):
+        recording = record(robot, motion, noise=noise, rate=100.0, offset=offsets(true),
+                           seed=2 * seed + n)
+        samples = recording.samples(load("ur10"))
+        found.append(dataclasses.replace(samples, tau=samples.tau / gains))
+    return found
+
+
+def test_gains_of_either_sign_are_found():
+    free, loaded = currents()
+    found = dyn_ros.estimate_gains(load("ur10"), free, loaded, MASS, "tool0")
+    np.testing.assert_allclose(found.gain[1:], GAINS[1:], rtol=0.03)
+    assert (found.lower < found.gain).all() and (found.gain < found.upper).all()
+    np.testing.assert_allclose(found.center, [[0.03, -0.05, 0.1]], atol=0.02)
+
+
+def test_intervals_contain_the_truth():
+    inside = []
+    for seed in range(1, 6):
+        found = dyn_ros.estimate_gains(load("ur10"), *currents(seed), MASS, "tool0")
+        inside += ((found.lower < GAINS) & (found.upper > GAINS)).tolist()
+    assert sum(inside) >= 25
+
+
+def test_several_pairs_are_better_than_one():
+    model, pairs = load("ur10"), [currents(seed, mass) for seed, mass in ((1, 3.0), (2, 6.0))]
+    one = dyn_ros.estimate_gains(model, *pairs[0], 3.0, "tool0")
+    both = dyn_ros.estimate_gains(model, *map(list, zip(*pairs)), [3.0, 6.0], "tool0")
+    assert np.log((both.upper - both.lower) / (one.upper - one.lower)).mean() < 0.0
+    np.testing.assert_allclose(both.gain[1:], GAINS[1:], rtol=0.02)
+
+
+@pytest.mark.parametrize("arguments, reason", [
+    ((0.0, "tool0"), "mass: expected more than 0 kg, got 0"),
+    (([1.0, 2.0], "tool0"), "mass: expected one for each of 1 recordings with a load, got 2"),
+    ((1.0, "base_link"), "frame: 'base_link' is fixed; name one that moves"),
+    ((1.0, "tool9"), "tool9"), ((1.0, ["tool0", "tool0"]), "frame: expected one for each of 1")])
+def test_bad_arguments(arguments, reason):
+    free, loaded = (samples.take(slice(0, 500)) for samples in currents())
+    with pytest.raises(ValueError) as error:
+        dyn_ros.estimate_gains(load("ur10"), free, loaded, *arguments)
+    assert reason in str(error.value)
