@@ -28,7 +28,8 @@ _ON_FIRST_USE = {
     **dict.fromkeys(("BaseEstimate", "BaseParameters", "Excitation", "GainEstimate",
                      "Identification", "JointResult", "PayloadEstimate", "Samples",
                      "base_parameters", "estimate_gains", "excite", "identify",
-                     "identify_payload", "lock_joints", "read_tables"), ".identification"),
+                     "identify_payload", "link_shapes", "lock_joints", "read_tables"),
+                    ".identification"),
     **dict.fromkeys(("load_drives", "save_drives"), ".drives")}
 
 if TYPE_CHECKING:

@@ -158,18 +158,44 @@ def find_extents(xml: str | bytes, tree: Tree, folders: Folders = (),
     has those turned to z up.
     """
     visual, collision, problems = read_shapes(xml)
+    meshes, readings = _readings(visual, collision, folders, progress)
+    omitted = [line for line in problems if not line.startswith("the color")]
+    links = children(parse_elements(xml), "link")
+    return [_extents(tree, [_link_shapes(link, visual, collision, measured) for link in links],
+                     meshes, omitted) for measured in readings]
+
+
+def find_corners(xml: str | bytes, tree: Tree, folders: Folders = ()) -> dict[str, Array]:
+    """The corners of the hull of all shapes of each link, (n, 3), in the link's frame [m].
+
+    Links whose shapes are not all known are missing; n is 0 without shapes. Meshes in COLLADA files
+    whose up axis is y occupy both spaces.
+    """
+    visual, collision, _ = read_shapes(xml)
+    corners: dict[str, Array] = {}
+    readings = _readings(visual, collision, folders, None)[1]
+    for link in children(parse_elements(xml), "link"):
+        shapes = [_link_shapes(link, visual, collision, measured) for measured in readings]
+        if all(one.known for one in shapes):
+            points = [points for one in shapes for use in one.uses for points, _ in use]
+            corners[shapes[0].name] = (Hull(np.vstack(points)).points if points
+                                       else np.zeros((0, 3)))
+    return corners
+
+
+def _readings(visual: Mapping[str, list[Shape]], collision: Mapping[str, list[Shape]],
+              folders: Folders, progress: Progress | None
+              ) -> tuple[Meshes, list[dict[str, tuple[Array, Solid] | None]]]:
+    """The meshes as they are; if some are y up, also with those turned to z up."""
     meshes = measure_meshes([shape.uri for of_link in (visual, collision)
                              for shapes in of_link.values() for shape in shapes
                              if shape.kind == "mesh"], folders, progress)
-    omitted = [line for line in problems if not line.startswith("the color")]
     readings = [meshes.measured]
     if meshes.y_up:
         readings.append(meshes.measured | {uri: turned_to_z(*measures)
                                            for uri, measures in meshes.measured.items()
                                            if measures and uri in meshes.y_up})
-    links = children(parse_elements(xml), "link")
-    return [_extents(tree, [_link_shapes(link, visual, collision, measured) for link in links],
-                     meshes, omitted) for measured in readings]
+    return meshes, readings
 
 
 @dataclass(frozen=True, eq=False)

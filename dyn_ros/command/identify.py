@@ -65,6 +65,9 @@ def add_identify(commands: Commands) -> None:
                          help="lock a joint at a position [rad, m] (default: its mean); "
                               "repeatable. Joints that were not recorded or do not move are "
                               "locked anyway")
+    command.add_argument("--no-shapes", action="store_true",
+                         help="do not keep the mass of links within their shapes, as far as their "
+                              "meshes are found")
     command.add_argument("--no-friction", action="store_true",
                          help="do not estimate friction and offsets")
     command.add_argument("--no-armature", action="store_true",
@@ -112,7 +115,8 @@ def _identified(options: argparse.Namespace, model: Model,
     settings: dict[str, Any] = dict(
         armature=not options.no_armature, friction=not options.no_friction,
         stribeck=options.stribeck, regularization=options.regularization,
-        contact_dimension=options.contact_dimension, threads=options.threads, progress=show)
+        contact_dimension=options.contact_dimension, threads=options.threads, progress=show,
+        shapes=_shapes(options, show))
     wanted = options.workers is not None or options.scheduler is not None
     paths = [Path(name) for name in options.recordings]
     if not wanted and all(path.suffix.lower() in TABLES for path in paths):
@@ -156,6 +160,16 @@ def _gains(options: argparse.Namespace, model: Model, arm: Model, samples: Sampl
         with reported(path, always=True):
             loaded.append(_prepared(options, model, arm, samples.cutoff, path))
     return estimate_gains(arm, samples, loaded, options.load, options.load_frame)
+
+
+def _shapes(options: argparse.Namespace, show: Callable[[float, str], None]
+            ) -> dict[str, Array] | None:
+    """The shapes of the links, as far as they are found."""
+    if options.no_shapes:
+        return None
+    from ..identification import link_shapes
+    show(0.0, "shapes")
+    return link_shapes(arguments.robot_text(options), arguments.mesh_folders(options))
 
 
 def _validated(options: argparse.Namespace, model: Model, result: Identification

@@ -16,7 +16,8 @@ from .result import BaseEstimate as BaseEstimate
 from .result import Identification as Identification
 from .result import JointResult as JointResult
 from .samples import Samples as Samples
+from .shapes import link_shapes as link_shapes
 
 __all__ = ["BaseEstimate", "BaseParameters", "Excitation", "GainEstimate", "Identification",
            "JointResult", "PayloadEstimate", "Samples", "base_parameters", "estimate_gains",
-           "excite", "identify", "identify_payload", "lock_joints", "read_tables"]
+           "excite", "identify", "identify_payload", "link_shapes", "lock_joints", "read_tables"]

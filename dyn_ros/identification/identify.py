@@ -25,6 +25,7 @@ from .motion.filtering import is_actuated
 from .physical import Reference
 from .result import BaseEstimate, Identification, JointResult
 from .samples import Samples
+from .shapes import Shapes
 from .torque_equations import Progress, TorqueEquations, conditions_of
 
 _BLOCKS = 50            # of consecutive samples; some are held out
@@ -41,7 +42,8 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
              motor_constants: ArrayLike | None = None, noise: ArrayLike | None = None,
              regularization: float = 1.0,
              huber: float | None = 3.0, held_out: float = 0.2, seed: int = 0, threads: int = 1,
-             contact_dimension: int = 3, progress: Progress | None = None) -> Identification:
+             contact_dimension: int = 3, shapes: Shapes | None = None,
+             progress: Progress | None = None) -> Identification:
     """Estimate the parameters of a robot from measured torques.
 
     The estimate minimizes the sum of squared differences of measured and modeled torque, each
@@ -89,6 +91,10 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
         What the contacts of the samples transmit: 3, a force at the origin of the frame; 6, also a
         moment. Contact forces need not be known; the equations that they affect are combined so
         that they cancel.
+    shapes : dict of str to (n, 3) array_like, optional
+        By the name of each link whose shapes are known, points whose convex hull contains its mass
+        [m], as from ``link_shapes``. The mass of a body remains within the hull of its links; it
+        has no bounds if a link is missing, or carries a payload.
     progress : callable, optional
         Called with the fraction that is done, and a word for what is being done.
 
@@ -122,7 +128,7 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
                       friction_terms=friction_terms, motor_constants=motor_constants, noise=noise,
                       regularization=regularization, huber=huber, held_out=held_out,
                       seed=seed, threads=threads, contact_dimension=contact_dimension,
-                      progress=progress)
+                      shapes=shapes, progress=progress)
     spread, count = solved.problem.covariance(solved.equations, solved.fitted)
     result = solved.identification(spread, count, len(solved.samples), time.perf_counter() - began)
     progress(1.0, "done")
@@ -150,6 +156,10 @@ class Solution(NamedTuple):
             warnings += (f"{100.0 * fitted.outliers:.1f} % of the torques differ from the model by "
                          f"more than {problem.huber:g} times the noise; the model lacks "
                          "something, or something touched the robot",)
+        if fitted.loose:
+            warnings += (f"the bodies of {', '.join(fitted.loose)} are outside the shapes of their "
+                         "links, which are ignored: the description lacks something that is "
+                         "attached there, or meshes are wrong",)
         base = _base_estimate(problem, fitted, spread, float(stdtrit(max(count - 1, 1), 0.975)))
         own = fitted.parameters[unknowns.bodies:].reshape(len(unknowns.features), -1)
         return Identification(
@@ -166,7 +176,8 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
              stribeck: ArrayLike | None, motor_constants: ArrayLike | None,
              noise: ArrayLike | None, regularization: float, huber: float | None, held_out: float,
              seed: int, threads: int, contact_dimension: int, progress: Progress,
-             friction_terms: Sequence[str] | None = None) -> Solution:
+             friction_terms: Sequence[str] | None = None,
+             shapes: Shapes | None = None) -> Solution:
     """Estimate the parameters; the arguments are those of ``identify``."""
     samples = _joined(model, samples)
     constants = np.ones(model.nv)
@@ -189,7 +200,7 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     _require_support(model, samples)
 
     base = structure(unknowns)
-    reference = Reference(unknowns, base, samples)
+    reference = Reference(unknowns, base, samples, shapes)
     problem = Problem(unknowns, base, reference, given, huber, regularization)
     training, held = blocks(len(samples), held_out, seed)
     some = TorqueEquations(unknowns, samples, _rows(training),

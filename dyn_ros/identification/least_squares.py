@@ -3,6 +3,7 @@
 """Weighted least squares of the base parameters: estimate, noise, outliers, covariance."""
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,9 @@ _FEWEST = 3             # equations for each parameter
 _SCORES = 12            # blocks for each base parameter, whose scatter gives the covariance
 _LENGTHS = 3            # correlation lengths for each block
 _SINGULAR = 1e-13       # of the largest eigenvalue of the scaled normal equations
+_BOUNDING = 1e-2        # of the divergence of bodies: the weight of that from their bounds
+_NEAR = 0.1             # of the bounds of the reference: closer to zero, bounds matter
+_LARGER = 1.005         # times the error without bounds: noise explains less of a difference
 _PRECISION = 1e-6       # of the RMS torque: less noise makes the cost too large for its rounding
 _MEDIAN = 1.4826        # standard deviation of normal noise over its median size
 
@@ -43,6 +47,7 @@ class Fit(NamedTuple):
     outliers: float         # as a fraction of the torques
     correlations: Array     # (nv,), number of samples over which the noise is correlated
     shift: Array            # (p,), added to those of least squares, since the motion is noisy
+    loose: tuple[str, ...]  # joints whose bodies are not within the known shapes of their links
 
     @property
     def correlation(self) -> float:
@@ -131,11 +136,39 @@ class Problem(NamedTuple):
         kind = np.concatenate([np.zeros(unknowns.bodies, int), kinds])
         order = np.argsort(kind, kind="stable")
         order = order[unknowns.active[order]]
-        parameters = np.zeros(len(unknowns))
-        parameters[order] = fit(H[np.ix_(order, order)], g[order], reference.values[order],
-                                kind[order], self.regularization * reference.weights[order],
-                                None if near is None else near[order])
-        return Fit(estimate, parameters, outliers, correlations, shift)
+        def physical(some: np.ndarray) -> Array:
+            parameters = np.zeros(len(unknowns))
+            parameters[order] = fit(
+                H[np.ix_(order, order)], g[order], reference.values[order], kind[order],
+                self.regularization * reference.weights[order],
+                None if near is None else near[order], reference.bounds[some][:, order],
+                _BOUNDING * self.regularization)
+            return parameters
+
+        parameters, loose = self._within_shapes(sums, physical)
+        return Fit(estimate, parameters, outliers, correlations, shift, loose)
+
+    def _within_shapes(self, sums: Equations, physical: Callable[[np.ndarray], Array]
+                       ) -> tuple[Array, tuple[str, ...]]:
+        """Physical parameters, and the joints whose bodies are not within the known shapes.
+
+        These are those at the ends of the robot, where tools are attached, or else all, if bounds
+        make the error of a joint larger. ``physical`` estimates with some of the bounds.
+        """
+        bounds, of_joint = self.reference.bounds, self.reference.of_joint
+        every, names = np.ones(len(bounds), bool), self.unknowns.model.joint_names
+        parameters = physical(every)
+        slack = (bounds @ parameters) / (bounds @ self.reference.values)
+        if slack.min(initial=1.0) > _NEAR:
+            return parameters, ()
+        free = physical(~every)
+        least = _LARGER * self._residual(sums, free)
+        for some in (every, np.isin(of_joint, self.unknowns.model.parents)):
+            if not some.all():
+                parameters = physical(some)
+            if (self._residual(sums, parameters) <= least).all():
+                return parameters, tuple(names[i] for i in dict.fromkeys(of_joint[~some]))
+        return free, tuple(names[i] for i in dict.fromkeys(of_joint))
 
     def _assembled(self, sums: Equations, noise: Array) -> tuple[Array, Array]:
         """The normal equations of all parameters, each row divided by its variance."""

@@ -22,6 +22,7 @@ from ..engine.model import Model
 from ..engine.model.parameters import from_pseudo_inertia, is_physical, pseudo_inertia
 from .base_parameters import BaseParameters, Unknowns
 from .samples import Samples
+from .shapes import Shapes, bounds_of, within
 
 _LIGHTEST = 1e-2        # of the mean mass: the reference for a body without mass
 _NO_ROBOT = 1e-3        # kg: a robot of less has no masses in its description
@@ -85,7 +86,7 @@ class Bodies:
 
 
 def fit(H: Array, g: Array, reference: Array, positive: Array, strength: Array,
-        near: Array | None = None) -> Array:
+        near: Array | None = None, bounds: Array | None = None, bounding: float = 0.0) -> Array:
     """Minimize x.H.x / 2 - g.x + the sum of strength * divergence from the reference; all (p,).
 
     ``positive`` is, in ascending order, 0 for the 10 numbers of each body, which must be physical
@@ -93,6 +94,7 @@ def fit(H: Array, g: Array, reference: Array, positive: Array, strength: Array,
     the divergence of each body, in its first number, and of each positive number; and of the
     squared distance of the others from zero, in units of the reference. The search starts at
     parameters ``near`` the minimum. Bodies of the result are physical, with a margin for rounding.
+    ``bounds @ parameters`` (k, p) remain positive, with the strength ``bounding``.
     """
     n = int((positive == 0).sum()) // 10
     bodies = Bodies(reference[:10 * n].reshape(n, 10))
@@ -104,19 +106,23 @@ def fit(H: Array, g: Array, reference: Array, positive: Array, strength: Array,
     F, d, _ = decomposed(quadratic, np.ones(len(linear)), _SINGULAR)
     best = F @ (d * (F.T @ linear))                 # of the data alone: the smallest minimum
     z = np.concatenate([bodies.start.ravel(), np.where(is_positive, 1.0, 0.0)])
+    inside = np.zeros((0, len(z))) if bounds is None else bounds @ T / (bounds @ reference)[:, None]
 
     def cost(z: Array, share: float) -> tuple[float, Array, Array]:
         value, gradient, hessian = bodies.divergence(z[:10 * n].reshape(n, 10))
-        x = z[10 * n:]
-        if not np.isfinite(value).all() or (x[is_positive] <= 0.0).any():
+        x, within = z[10 * n:], inside @ z
+        if not np.isfinite(value).all() or (x[is_positive] <= 0.0).any() or (within <= 0.0).any():
             return np.inf, z, z
         size = np.where(is_positive, x, 1.0)
         slope = np.concatenate([(of_body[:, None] * gradient).ravel(),
                                 np.where(is_positive, s * (1.0 - 1.0 / size), s * x)])
+        slope += bounding * inside.T @ (1.0 - 1.0 / within)
         bend = block_diag(*of_body[:, None, None] * hessian, np.diag(s / size ** 2))
+        bend += bounding * (inside.T / within ** 2) @ inside
         distance = (float(of_body @ value)
                     + float((s * (size - np.log(size) - 1.0))[is_positive].sum())
-                    + 0.5 * float((s * x ** 2)[~is_positive].sum()))
+                    + 0.5 * float((s * x ** 2)[~is_positive].sum())
+                    + bounding * float((within - np.log(within) - 1.0).sum()))
         error = quadratic @ (z - best)
         return (share * distance + 0.5 * float((z - best) @ error), share * slope + error,
                 share * bend + quadratic)
@@ -225,14 +231,18 @@ class Reference:
     """What the estimate is regularized towards: ``values`` (p,) of the description, with weights.
 
     Where it specifies no friction or rotor inertia, a small part of the joint's measured torque.
-    ``described`` (p,) are the parameters as they are in the description, ``changed`` the joints
-    whose body is not physical there, ``typical`` (b,) what the base parameters typically are in a
-    robot like this.
+    Bodies are moved into their shapes, whose bounds are ``bounds`` (k, p), of the joints
+    ``of_joint`` (k,). ``described`` (p,) are the parameters as they are in the description,
+    ``changed`` the joints whose body is not physical there, ``typical`` (b,) what the base
+    parameters typically are in a robot like this.
     """
 
-    def __init__(self, unknowns: Unknowns, base: BaseParameters, samples: Samples) -> None:
+    def __init__(self, unknowns: Unknowns, base: BaseParameters, samples: Samples,
+                 shapes: Shapes | None = None) -> None:
         model, count = unknowns.model, unknowns.bodies
         bodies, changed = physical_bodies(model)
+        bounds = bounds_of(model, shapes or {})
+        bodies = within(bodies, bounds)
         self.changed = tuple(model.joint_names[i] for i in changed)
         of_bodies = np.ones((model.njoints, 10))
         of_bodies[changed] = _WEIGHT
@@ -246,6 +256,8 @@ class Reference:
         weights = np.full(values.shape, _WEIGHT)
         weights[:3][given > 0.0] = 1.0
         self.values = np.concatenate([bodies.ravel(), values.ravel()])
+        self.of_joint = bounds.of_joint
+        self.bounds = np.hstack([bounds.rows, np.zeros((len(bounds.rows), values.size))])
         self.weights = np.concatenate([of_bodies.ravel(), weights.ravel()])
         self.described = np.concatenate([np.ravel(model.inertial_parameters), given.ravel(),
                                          np.zeros(values.size - 3 * model.nv)])

@@ -27,6 +27,7 @@ from ..identification.columns import Columns
 from ..identification.identify import Solution, solution
 from ..identification.locking import remaining
 from ..identification.normal_equations import add
+from ..identification.shapes import Shapes
 from ..states.joint_states import STALENESS
 from .formats import TABLES
 from .formats.sources import discover, open_source
@@ -59,7 +60,7 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
              odometry: str | None = None, since: Moment | None = None,
              until: Moment | None = None, staleness: float = STALENESS,
              workers: int | None = None, scheduler: str | None = None,
-             progress: Progress | None = None) -> Identification:
+             shapes: Shapes | None = None, progress: Progress | None = None) -> Identification:
     """Estimate the parameters of a robot from recordings of any kind and length.
 
     Recordings of up to a million states are read into memory, as ``dyn_ros.identify`` requires;
@@ -90,6 +91,8 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
         As for ``read``.
     workers, scheduler
         As for ``map``.
+    shapes
+        As for ``dyn_ros.identify``.
     progress : callable, optional
         Called with the fraction that is done, and a word for what is being done.
 
@@ -111,7 +114,8 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
     options: dict[str, Any] = dict(
         armature=armature, friction=friction, stribeck=stribeck, friction_terms=friction_terms,
         motor_constants=motor_constants, noise=noise, regularization=regularization, huber=huber,
-        held_out=held_out, seed=seed, threads=threads, contact_dimension=contact_dimension)
+        held_out=held_out, seed=seed, threads=threads, contact_dimension=contact_dimension,
+        shapes=shapes)
     request = Request(robot=model, topics=None if topics is None else tuple(topics),
                       odometry=odometry, since=since, until=until, staleness=staleness,
                       overlap=(_OVERLAP, _OVERLAP), size=_SIZE)

@@ -35,7 +35,8 @@ def run(*arguments):
 
 def test_identify(table, tmp_path, capsys):
     output, report = tmp_path / "new.urdf", tmp_path / "report.html"
-    assert run("identify", UR10, table, "-o", output, "--report", report) == 0
+    # in this description, wrists are outside of their meshes
+    assert run("identify", UR10, table, "-o", output, "--report", report, "--no-shapes") == 0
     shown = capsys.readouterr().out
     assert "58 of 58 combinations of parameters are determined" in shown
     assert f"wrote {output}" in shown and f"wrote {report}" in shown
@@ -55,6 +56,14 @@ def test_locked_joints(table, tmp_path, capsys):
     assert run("identify", UR10, table, "--lock", "wrist_3_joint=0.1", "-o", output) == 0
     assert "locked: wrist_3_joint = 0.1 (as given)" in capsys.readouterr().out
     assert dyn_ros.Model.from_urdf_file(output).nv == 6
+
+
+@pytest.mark.parametrize("options, known", [([], True), (["--no-shapes"], False)])
+def test_shapes_are_those_of_the_description(table, options, known):
+    with mock.patch.object(identification, "identify", wraps=identification.identify) as called:
+        assert run("identify", UR10, table, *options) == 0
+    shapes = called.call_args.kwargs["shapes"]
+    assert (shapes is not None and "forearm_link" in shapes) == known
 
 
 def test_columns_with_other_names(table, tmp_path, capsys):
