@@ -11,7 +11,7 @@ from ..spatial.se3 import SE3
 from .edit import Editor, New
 from .inertia import AssignedInertia
 from .model import Model
-from .parameters import is_physical
+from .parameters import from_pseudo_inertia, is_physical, pseudo_inertia
 from .urdf.bodies import link_inertia
 from .urdf.structure import check_one_tree, drivers
 from .urdf.text import UrdfError, child, encoding_of, parse_elements
@@ -34,8 +34,9 @@ def write_urdf(xml: Text, model: Model, *, payloads: bool = False) -> Text:
     formatting, the order of attributes, and the encoding.
 
     If several links are fixed to a joint, the first of them that has mass receives the
-    difference. If it could not be physical then, but the whole body can, each link receives the
-    share of the body that corresponds to its mass. If mimic joints follow a joint, this joint
+    difference. If it could not be physical then, but the whole body can, the mass of all links is
+    scaled and moved by the same affine map; or each link receives the share of the body that
+    corresponds to its mass, if there is no such map. If mimic joints follow a joint, this joint
     receives the difference in damping and friction, in the same way. A model from ``reduced``
     or ``chain`` changes the links and joints that it has; links beyond a locked joint keep their
     inertias, unless the others could not be physical then.
@@ -155,20 +156,20 @@ def _bolted(tree, frames, moved):
 
 
 def _spread(tree, joint, frames, places, old, new, changed, bolted):
-    """Distribute the body in proportion to the masses of its links, if it can be physical then.
+    """Distribute the body over its links, if it can be physical then.
 
     Links beyond locked joints take part only if the others could not be physical.
     """
-    in_body = np.array([_moved(X, link) for X, link in zip(places, new)])
-    masses, total = np.array([link[0] for link in old]), in_body.sum(0)
-    kept = total - np.array([_moved(X, link) for X, link in zip(places, old)])[~bolted].sum(0)
-    if not bolted.all() and masses[bolted].any() and is_physical(kept, boundary=True):
-        total, masses = kept, np.where(bolted, masses, 0.0)
+    before = np.array([_moved(X, link) for X, link in zip(places, old)])
+    total = np.sum([_moved(X, link) for X, link in zip(places, new)], axis=0)
+    kept = total - before[~bolted].sum(0)
+    if not bolted.all() and before[bolted, 0].any() and is_physical(kept, boundary=True):
+        total = kept
     else:
         bolted = np.ones(len(frames), bool)
     if is_physical(total, boundary=True) or not all(map(_expressible, (new[k] for k in changed))):
-        shares = masses / masses.sum() if masses.sum() > 0.0 else np.eye(len(masses))[0]
-        new = [_moved(X.inverse(), share * total) if own else link
+        shares = _shares(before * bolted[:, None], total)
+        new = [_moved(X.inverse(), share) if own else link
                for X, share, own, link in zip(places, shares, bolted, old)]
         changed = [k for k in range(len(frames)) if (new[k] != old[k]).any()]
     for k in changed:
@@ -179,6 +180,22 @@ def _spread(tree, joint, frames, places, old, new, changed, bolted):
                 f"{total[1:4].tolist()} kg m, which a URDF cannot express; estimate parameters "
                 "that are physical (model.is_physical), or assign others to this body")
     return new, changed
+
+
+def _shares(links, total):
+    """Links (n, 10) with this total: their mass is moved by one affine map, if there is one."""
+    together = links.sum(0)
+    if is_physical(together) and is_physical(total) and np.all(is_physical(links, boundary=True)):
+        A = _upper(total) @ np.linalg.inv(_upper(together))
+        return from_pseudo_inertia(A @ pseudo_inertia(links) @ A.T)
+    masses = links[:, 0]
+    shares = masses / masses.sum() if masses.sum() > 0.0 else np.eye(len(masses))[0]
+    return shares[:, None] * total
+
+
+def _upper(body):
+    """The upper triangular factor U of a pseudo-inertia U U'."""
+    return np.linalg.cholesky(pseudo_inertia(body)[::-1, ::-1])[::-1, ::-1]
 
 
 def _expressible(parameters):

@@ -296,6 +296,16 @@ def test_links_share_a_body_if_the_difference_is_not_physical(own, tool):
         assert dyn_ros.is_physical(link.dynamic_parameters(), boundary=True)
 
 
+def test_links_that_share_a_body_keep_their_places():
+    xml = body_of_two(inertial(2, 0.1), inertial(5, 0.2))
+    model = model_of(xml)
+    model.inertial_parameters = 0.2 * model.inertial_parameters
+    written = links_of(dyn_ros.write_urdf(xml, model))
+    for name, link in links_of(xml).items():
+        np.testing.assert_allclose(written[name].dynamic_parameters(),
+                                   0.2 * link.dynamic_parameters(), atol=1e-12)
+
+
 def test_what_cannot_be_written_is_refused():
     xml = body_of_two(inertial(2, 0.1), inertial(0.5, 0.01))
     model = model_of(xml)
