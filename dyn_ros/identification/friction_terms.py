@@ -56,23 +56,25 @@ def choose_terms(model: Model, samples: Samples, stribeck: Array,
     given = np.isfinite(stribeck)
     terms.chosen[0], terms.stribeck[given] = given, stribeck[given]
     some = samples.take(slice(None, None, 1 + len(samples) // ROWS))
-    counted = measured_joints(model, some.v, some.tau)
+    v, tau = model.drives.motor_velocity(some.v), model.drives.to_motors(some.tau)
+    counted = measured_joints(model, v, tau)
     if len(some) < _FEWEST or samples.contacts or not len(counted):
         return terms
     half = np.arange(len(some)) * _STRETCHES // len(some)
-    fits = [_fit(model, some, counted, half % 2 == n) for n in (0, 1)]
+    fits = [_fit(model, some, tau, counted, half % 2 == n) for n in (0, 1)]
     terms.load[:] = np.mean([load for load, _ in fits], axis=0)
     for k in counted:
-        _Joint(some, int(k), half, [torque[:, k] for _, torque in fits]).choose(terms, allowed)
+        _Joint(v[:, k], tau[:, k], int(k), half, [torque[:, k] for _, torque in fits]).choose(
+            terms, allowed)
     return terms
 
 
 class _Joint:
     """The friction of one joint: what is left of its torque, and candidates for columns."""
 
-    def __init__(self, samples: Samples, k: int, stretch: np.ndarray,
+    def __init__(self, v: Array, tau: Array, k: int, stretch: np.ndarray,
                  modeled: Sequence[Array]) -> None:
-        self.k, self.v, self._tau = k, samples.v[:, k], samples.tau[:, k]
+        self.k, self.v, self._tau = k, v, tau
         self._stretch, self._modeled = stretch, modeled
         self._fastest = float(np.quantile(np.abs(self.v), 0.99))
         self._counts = np.abs(self.v) > _AT_REST * self._fastest
@@ -154,14 +156,14 @@ def _is_better(found: Array, error: Array) -> bool:
     return bool(found.sum() < _BETTER * error.sum() and (found < error).sum() >= _MOST)
 
 
-def _fit(model: Model, some: Samples, joints: np.ndarray, train: np.ndarray
+def _fit(model: Model, some: Samples, tau: Array, joints: np.ndarray, train: np.ndarray
          ) -> tuple[Array, Array]:
     """Bodies and armature from some of the samples, and their torques (B, nv)."""
     rows = torque_rows(model, some.q, some.v, some.a, joints)
-    x = quick_fit(rows, some.tau[:, joints].T, train)
+    x = quick_fit(rows, tau[:, joints].T, train)
     bodies = 10 * model.njoints
     load = np.concatenate([x[:bodies], np.zeros(model.nv)])
     load[bodies + joints] = x[bodies::OWN]
-    torque = np.zeros_like(some.tau)
-    torque[:, joints] = (rows[:, :, :bodies] @ x[:bodies]).T + some.a[:, joints] * x[bodies::OWN]
+    torque, a = np.zeros_like(tau), model.drives.motor_velocity(some.a)
+    torque[:, joints] = (rows[:, :, :bodies] @ x[:bodies]).T + a[:, joints] * x[bodies::OWN]
     return load, torque

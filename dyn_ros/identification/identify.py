@@ -365,7 +365,13 @@ def _identified(unknowns: Unknowns, terms: FrictionTerms, parameters: Array,
     for name, numbers in zip(FEATURES[:3], own):        # which a model has
         if name in unknowns.chosen:
             setattr(identified, name, numbers)
+    coupling = identified.drives.coupling
+    rotors = np.zeros(unknowns.model.nv)
+    if coupling is not None and "armature" in unknowns.chosen:
+        rotors = own[0]
+        identified.armature = (coupling ** 2).T @ rotors
     identified.drives = identified.drives.with_values(
         gain=identified.drives.gain * constants, stribeck_velocity=terms.stribeck,
-        friction_velocity=terms.width, **dict(zip(unknowns.features[3:], own[3:])))
+        friction_velocity=terms.width, rotor_inertia=rotors,
+        **dict(zip(unknowns.features[3:], own[3:])))
     return identified

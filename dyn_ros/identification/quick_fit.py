@@ -24,9 +24,11 @@ def measured_joints(model: Model, v: Array, tau: Array) -> np.ndarray:
 
 
 def torque_rows(model: Model, q: Array, v: Array, a: Array, joints: np.ndarray) -> Array:
-    """Columns of the torques of some joints, (joints, B, 10 njoints + 4 joints)."""
+    """Columns of the torques of some motors, (joints, B, 10 njoints + 4 joints)."""
     W = joint_torque_regressor(model, Data(model), q, v, a)
-    bodies = W.shape[2]
+    drives, bodies = model.drives, W.shape[2]
+    W = drives.to_motors(W.swapaxes(1, 2)).swapaxes(1, 2)
+    v, a = drives.motor_velocity(v), drives.motor_velocity(a)
     rows = np.zeros((len(joints), len(q), bodies + OWN * len(joints)))
     for n, k in enumerate(joints):
         rows[n, :, :bodies] = W[:, k]

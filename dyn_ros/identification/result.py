@@ -184,6 +184,7 @@ class Identification:
         """
         model, v = self.identified, samples.v
         torque = rnea(model, Data(model), samples.q, v, samples.a, samples.f_ext)
+        torque += model.drives.rotor_torque(samples.a)
         return torque + joint_friction(model, v, torque)
 
     def described_torque(self, samples: Samples) -> Array:

@@ -43,9 +43,9 @@ def conditions_of(model: Model, samples: Samples, terms: FrictionTerms,
                   contact_dimension: int) -> ne.Conditions:
     """The conditions of a recording, before it is known how far reversals matter."""
     actuated, v = is_actuated(model), samples.v[::1 + len(samples) // 20000]
-    fastest = np.quantile(np.abs(v), 0.99, axis=0)
+    fastest = np.quantile(np.abs(model.drives.motor_velocity(v)), 0.99, axis=0)
     # a sensor that does not work shows a constant
-    measured = (np.ptp(samples.tau, axis=0) > 0.0) | ~actuated
+    measured = (np.ptp(model.drives.to_motors(samples.tau), axis=0) > 0.0) | ~actuated
     scale = np.ones(model.nv)
     if samples.contacts:                # the RMS torques that the description has
         some = samples.take(slice(None, None, 1 + len(samples) // 2000))
@@ -74,9 +74,9 @@ class TorqueEquations:
         # each estimate writes the numbers that the algorithms read; the links remain as they are
         self._inertias = self._model._packed_inertias
         self._data, self._loading_data = Data(self._model), Data(self._loading)
-        self._actuated = is_actuated(self._model)
+        self._actuated, self._drives = is_actuated(self._model), self._model.drives
         self._has_friction = bool(unknowns.active[unknowns.bodies + self._model.nv:].any())
-        self._distance = ne.distances(samples.v, conditions.threshold,
+        self._distance = ne.distances(self._drives.motor_velocity(samples.v), conditions.threshold,
                                       np.flatnonzero(self._actuated & self._has_friction))
         self._drop_near_reversals()
 
@@ -105,7 +105,7 @@ class TorqueEquations:
 
     def _columns(self, samples: Samples) -> tuple[Array | float, ...]:
         """What each of the features multiplies, (B, nv)."""
-        v, terms = samples.v, self.conditions.terms
+        v, terms = self._drives.motor_velocity(samples.v), self.conditions.terms
         direction = step(v, terms.width) * (np.abs(v) > self.conditions.threshold)
         decreasing = root = loaded = direction
         if terms.chosen[0].any():
@@ -114,15 +114,17 @@ class TorqueEquations:
             root = direction * np.sqrt(np.abs(v))
         if terms.chosen[2].any():
             loaded = direction * np.abs(self._load(samples))
-        return samples.a, v, direction, 1.0, decreasing, root, loaded
+        return (self._drives.motor_velocity(samples.a), v, direction, 1.0, decreasing, root,
+                loaded)
 
     def _load(self, samples: Samples) -> Array:
         """Torques that the gears transmit, as far as it is known, (B, nv)."""
         bodies, load = self._unknowns.bodies, self.conditions.terms.load
         self._loading._packed_inertias[:] = load[:bodies].reshape(-1, 10)
         self._loading.armature[:] = load[bodies:]
-        return rnea(self._loading, self._loading_data, samples.q, samples.v, samples.a,
-                    samples.f_ext, threads=self._threads)
+        return self._drives.to_motors(rnea(
+            self._loading, self._loading_data, samples.q, samples.v, samples.a, samples.f_ext,
+            threads=self._threads))
 
     def loaded_by(self, parameters: Array) -> None:
         """The torques of an estimate (p,) are those that the gears transmit."""
@@ -139,16 +141,17 @@ class TorqueEquations:
         if not self._has_friction:
             return np.broadcast_to(self.conditions.measured, samples.v.shape)
         # at rest, friction balances any torque up to its breakaway torque
-        moves = np.abs(samples.v) > self.conditions.threshold
+        moves = np.abs(self._drives.motor_velocity(samples.v)) > self.conditions.threshold
         return (moves & self.conditions.measured) | ~self._actuated
 
     def torques(self, samples: Samples, parameters: Array) -> Array:
-        """Modelled torques, (B, nv)."""
+        """Modelled torques of the motors, (B, nv)."""
         bodies = self._unknowns.bodies
         self._inertias[:] = parameters[:bodies].reshape(-1, 10)
         own = parameters[bodies:].reshape(-1, self._model.nv) * self._actuated
         torques = rnea(self._model, self._data, samples.q, samples.v, samples.a, samples.f_ext,
                        threads=self._threads)
+        torques = self._drives.to_motors(torques)
         for column, numbers in zip(self._columns(samples), own):
             if numbers.any():
                 torques += column * numbers
@@ -156,7 +159,7 @@ class TorqueEquations:
 
     def residuals(self, samples: Samples, parameters: Array) -> tuple[Array, Array | float]:
         """Measured minus modeled torques, and the part of the noise that is left in them."""
-        r = samples.tau - self.torques(samples, parameters)
+        r = self._drives.to_motors(samples.tau) - self.torques(samples, parameters)
         if not samples.contacts:
             return r, 1.0
         E = self._eliminations(samples)
@@ -208,7 +211,7 @@ class TorqueEquations:
     def _gradients(self, samples: Samples, parameters: Array, limit: Array,
                    noise: Array) -> tuple[Array, Array]:
         """Negative gradients of the cost of each sample, in parts: of bodies, of features."""
-        r = samples.tau - self.torques(samples, parameters)
+        r = self._drives.to_motors(samples.tau) - self.torques(samples, parameters)
         weights = self.weights(samples) / noise ** 2
         if samples.contacts:
             E = self._eliminations(samples)
@@ -218,7 +221,8 @@ class TorqueEquations:
         else:
             r = np.clip(r, -limit, limit) * weights
         bodies = algorithms.joint_torque_regressor_product(
-            self._model, self._data, samples.q, samples.v, samples.a, r, threads=self._threads)
+            self._model, self._data, samples.q, samples.v, samples.a,
+            self._drives.from_motor_gradient(r), threads=self._threads)
         return bodies, np.einsum("bkf,bk->bfk", self.features(samples), r).reshape(len(r), -1)
 
     def attenuation(self, parameters: Array, limit: Array, noise: Array) -> Array:
@@ -247,7 +251,7 @@ class TorqueEquations:
         for first in range(0, len(rows), BLOCK):
             samples = self.samples.take(rows[first:first + BLOCK])
             known = self.weights(samples) > 0.0
-            columns = [samples.tau]
+            columns = [self._drives.to_motors(samples.tau)]
             for one in parameters:
                 r, left = self.residuals(samples, one)
                 columns.append(np.where(known & (left > _LITTLE), r / left, np.nan))
@@ -271,10 +275,25 @@ class TorqueEquations:
             return self._nothing()
         if samples.contacts:
             return self._without_contact_forces(samples, weights)
+        if self._drives.coupling is not None:
+            return self._of_motors(samples, weights)
         WW, Wy, yy = algorithms.normal_equations(
             self._model, self._data, samples.q, samples.v, samples.a, self._known(samples),
             self.features(samples), weights, threads=self._threads)
         return ne.Equations(WW, Wy, yy, weights.sum(axis=0))
+
+    def _of_motors(self, samples: Samples, weights: Array) -> ne.Equations:
+        """The equations of motors that move several joints each."""
+        sums = self._nothing()
+        for first in range(0, len(samples), _DENSE):
+            part, w = samples.take(slice(first, first + _DENSE)), weights[first:first + _DENSE]
+            bodies = algorithms.joint_torque_regressor(
+                self._model, self._data, part.q, part.v, part.a, threads=self._threads)
+            rows = self._drives.to_motors(bodies.swapaxes(1, 2)).swapaxes(1, 2)
+            _add_rows(sums, np.concatenate([rows, self.features(part)], axis=2),
+                      self._known(part), w)
+            sums.weight[:] += w.sum(axis=0)
+        return sums
 
     def _without_contact_forces(self, samples: Samples, weights: Array) -> ne.Equations:
         """The equations multiplied by matrices that eliminate the contact forces."""
@@ -286,13 +305,8 @@ class TorqueEquations:
                 self._model, self._data, part.q, part.v, part.a, threads=self._threads)
             W = E @ np.concatenate([bodies, in_columns(self.features(part))], axis=2)
             y = np.einsum("bij,bj->bi", E, self._known(part))
-            for k in range(self._model.nv):
-                root = np.sqrt(w[:, k])
-                rows = root[:, None] * W[:, k]
-                sums.WW[k] += rows.T @ rows
-                sums.Wy[k] += (root * y[:, k]) @ rows
-                sums.yy[k] += w[:, k] @ y[:, k] ** 2
-                sums.weight[k] += w[:, k] @ E[:, k, k]
+            _add_rows(sums, W, y, w)
+            sums.weight[:] += np.einsum("bk,bkk->k", w, E)
         return sums
 
     def _eliminations(self, samples: Samples) -> Array:
@@ -335,13 +349,23 @@ class TorqueEquations:
         return np.median(sums, axis=0)
 
     def _known(self, samples: Samples) -> Array:
-        """Measured torque and that of external forces, tau + J' f, (B, nv)."""
+        """Measured torque and that of external forces, tau + J' f, of the motors, (B, nv)."""
         if samples.f_ext is None:
-            return samples.tau
+            return self._drives.to_motors(samples.tau)
         state = samples.q, samples.v, samples.a
         free = rnea(self._model, self._data, *state, threads=self._threads)
         forced = rnea(self._model, self._data, *state, samples.f_ext, threads=self._threads)
-        return samples.tau + (free - forced)
+        return self._drives.to_motors(samples.tau + (free - forced))
+
+
+def _add_rows(sums: ne.Equations, W: Array, y: Array, w: Array) -> None:
+    """Add dense rows W (B, nv, c) with torques y and weights w (B, nv) to sums."""
+    for k in range(W.shape[1]):
+        root = np.sqrt(w[:, k])
+        rows = root[:, None] * W[:, k]
+        sums.WW[k] += rows.T @ rows
+        sums.Wy[k] += (root * y[:, k]) @ rows
+        sums.yy[k] += w[:, k] @ y[:, k] ** 2
 
 
 def _left(eliminations: Array) -> Array:

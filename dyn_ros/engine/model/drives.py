@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..kernel.types import Array
 
 _INTEGRAL = {"is_compensated": False, "is_link_side": False}
-_NOT_NEGATIVE = ("load_friction", "friction_velocity")
+_NOT_NEGATIVE = ("load_friction", "friction_velocity", "rotor_inertia")
 _POSITIVE = ("stribeck_velocity",)
 _DEFAULTS = {"gain": 1.0, "stribeck_velocity": np.inf, **_INTEGRAL}
 _INDEPENDENT = 1e-9     # least singular value of a coupling, relative to the largest
@@ -60,6 +60,9 @@ class Drives:
         decrease [rad/s, m/s].
     friction_velocity : (nv,) ndarray
         Velocity up to which friction grows in proportion to it [rad/s, m/s]; 0: it jumps.
+    rotor_inertia : (nv,) ndarray
+        Of motors with a coupling [kg m2, kg]; zeros without one, where ``model.armature`` has it.
+        With one, that has its diagonal at the joints.
     coupling : (nv, nv) ndarray or None
         Motor velocities are ``coupling @ v``, torques at the joints ``coupling.T @`` those of the
         motors. Motor k has the name, the gain and the friction of velocity k. None: each motor
@@ -83,6 +86,7 @@ class Drives:
     stribeck: Array
     stribeck_velocity: Array
     friction_velocity: Array
+    rotor_inertia: Array
     coupling: Array | None = None
 
     def __post_init__(self) -> None:
@@ -160,6 +164,22 @@ class Drives:
     def to_joints(self, torque: Array) -> Array:
         """Torques at the joints from those of the motors, (..., nv)."""
         return torque if self.coupling is None else torque @ self.coupling
+
+    def from_motor_gradient(self, gradient: Array) -> Array:
+        """Derivatives with respect to torques at the joints from those of the motors, (..., nv)."""
+        return gradient if self.coupling is None else gradient @ np.linalg.inv(self.coupling).T
+
+    def rotor_torque(self, a: Array) -> Array:
+        """Torques of coupled rotors besides those of ``model.armature``, (..., nv).
+
+        The latter has the diagonal of G' J G, with the rotor inertias J and the coupling G.
+        """
+        if self.coupling is None:
+            return np.zeros_like(a)
+        G = self.coupling
+        H = G.T @ (self.rotor_inertia[:, None] * G)
+        torque: Array = a @ (H - np.diag(np.diag(H)))
+        return torque
 
     def motor_velocity(self, v: Array) -> Array:
         """Velocities of the motors, (..., nv)."""
