@@ -113,6 +113,16 @@ def test_absurd_stamps_make_no_long_messages(tmp_path, factor):
     assert len(str(error.value)) < 200
 
 
+@pytest.mark.parametrize("name", ["q", "tau"])
+def test_numbers_that_no_robot_measures_are_located(name):
+    """Files may begin with what was in the memory of the recorder."""
+    recording = recorded(regular(100.0, 5.0))
+    getattr(recording, name)[3, 1] = -1.6e184
+    with pytest.raises(ValueError, match=rf"{name}: expected finite numbers below 1e\+12, got "
+                                         rf"-1.6e\+184 in {name}\[3, 1\].*at time 0.030000 s; rem"):
+        recording.samples()
+
+
 # --- rows
 
 def test_rows_that_repeat_in_a_motion_are_dropped():

@@ -15,6 +15,7 @@ from ...engine.model.moments import Moment, interval
 from .stamps import readable
 
 _CHUNK = 65536
+_LARGEST = 1e12                 # rad, m, N m: no measurement is that large
 
 
 def copied_rows(model: Model, name: str, axes: tuple[str | int, ...], value: ArrayLike) -> Array:
@@ -76,7 +77,7 @@ def known_contacts(model: Model, contacts: Sequence[str], in_contact: ArrayLike 
 
 def check(model: Model, time: Array, raw: dict[str, Array | None],
            in_contact: NDArray[np.bool_] | None) -> None:
-    """Raise a ValueError unless all rows are finite and as many as time stamps."""
+    """Raise a ValueError unless all numbers are measurements, in as many rows as time stamps."""
     for name, array in (*raw.items(), ("in_contact", in_contact)):
         if array is not None and len(array) != len(time):
             raise ValueError(f"{name}: expected a row for each of the {len(time)} time stamps, "
@@ -84,12 +85,13 @@ def check(model: Model, time: Array, raw: dict[str, Array | None],
     for name, array in raw.items():
         axes = {"q": ("nq",), "f_ext": ("njoints", 6)}.get(name, ("nv",))
         for start in range(0, len(time), _CHUNK):
-            if array is None or np.isfinite(array[start:start + _CHUNK]).all():
+            if array is None or (np.abs(array[start:start + _CHUNK]) < _LARGEST).all():
                 continue
-            row, *rest = map(int, np.argwhere(~np.isfinite(array[start:start + _CHUNK]))[0])
+            row, *rest = map(int, np.argwhere(~(np.abs(array[start:start + _CHUNK]) < _LARGEST))[0])
             index = (start + row, *rest)
+            limit = f" below {_LARGEST:g}" if np.isfinite(array[index]) else ""
             raise ValueError(
-                f"{name}: expected finite numbers, got {array[index]} in "
+                f"{name}: expected finite numbers{limit}, got {array[index]:g} in "
                 f"{name}[{', '.join(map(str, index))}]{coordinate(model, axes, index)} at time "
                 f"{readable(time[start + row])} s; remove these samples")
     require_valid(model, "q", ("nq",), raw["q"])
