@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from typing import Any
@@ -128,20 +128,36 @@ def read_tables(model: Model, tables: Sequence[Table], *,
     given = dict(lock or {})
     for name in given:
         _require_single(model, name)
-    absent = {name: given.pop(name, None) for name in _absent(model, sources)}
-    unrecorded = {name: _nearest_to_zero(model, name) if position is None else position
-                  for name, position in absent.items()}
-    arm = _reduced(model, unrecorded) if unrecorded else model
+    owners = {owner for source in sources for signal in ("position", "effort")
+              for owner in source.owners(signal)}
+    arm, warnings = without_unrecorded(model, owners, given)
     samples = []
     for table, source in zip(tables, sources):
         with _named(table):
             own = None if columns is None else source.given
             samples.append(Samples.from_table(arm, table, columns=own, **options))
     joined = Samples.concatenate(samples)
-    if unrecorded:
-        joined = dataclasses.replace(joined, warnings=(
-            _line(unrecorded, "no columns"), *joined.warnings))
+    joined = dataclasses.replace(joined, warnings=(*warnings, *joined.warnings))
+    given = {name: x for name, x in given.items() if name in arm.joint_names}
     return lock_joints(*lock_joints(arm, joined, given))
+
+
+def without_unrecorded(model: Model, recorded: Collection[str],
+                       positions: Mapping[str, float | None]) -> tuple[Model, tuple[str, ...]]:
+    """The robot without joints of which nothing was recorded, and a warning that names them.
+
+    They are locked at the given positions, or at 0 or the nearest limit. None is if nothing was
+    recorded of all joints; and none whose name is similar to what was recorded of no joint.
+    """
+    ends = {*recorded, *(name.rpartition("/")[2] for name in recorded)}
+    unknown = sorted(ends - {*model.position_names, *model.velocity_names, *model.joint_names})
+    absent = [name for name in _single(model) if name not in ends]
+    locked = {}
+    for name in absent if len(absent) < len(_single(model)) else ():
+        if not difflib.get_close_matches(name, unknown, 1, 0.8):
+            position = positions.get(name)
+            locked[name] = _nearest_to_zero(model, name) if position is None else position
+    return (_reduced(model, locked), (_line(locked, "no columns"),)) if locked else (model, ())
 
 
 def remaining(model: Model, reduced: Model) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
@@ -182,21 +198,6 @@ def _still(model: Model, samples: Samples) -> dict[str, float | None]:
         name: None for name in _single(model)
         if np.ptp(samples.q[:, model.idx_q[model.joint_names.index(name)]]) < STUCK}
     return still if len(still) < sum(count > 0 for count in model.nvs) else {}
-
-
-def _absent(model: Model, tables: Sequence[Columns]) -> list[str]:
-    """The joints without columns in any table, if others have some.
-
-    One whose name is similar to that of columns of no joint is not among them.
-    """
-    owners = {owner for table in tables for signal in ("position", "effort")
-              for owner in table.owners(signal)}
-    ends = owners | {owner.rpartition("/")[2] for owner in owners}
-    unknown = sorted(ends - {*model.position_names, *model.velocity_names, *model.joint_names})
-    absent = [name for name in _single(model) if name not in ends]
-    if len(absent) == len(_single(model)):
-        return []
-    return [name for name in absent if not difflib.get_close_matches(name, unknown, 1, 0.8)]
 
 
 def _reduced(model: Model, positions: Mapping[str, float]) -> Model:

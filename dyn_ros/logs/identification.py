@@ -25,7 +25,7 @@ from ..identification import Identification, Samples, lock_joints, parts
 from ..identification import identify as identify_samples
 from ..identification.columns import Columns
 from ..identification.identify import Solution, solution
-from ..identification.locking import remaining
+from ..identification.locking import remaining, without_unrecorded
 from ..identification.normal_equations import add
 from ..identification.shapes import Shapes
 from ..states.joint_states import STALENESS
@@ -37,7 +37,7 @@ from .recording import read, recording_of
 from .run.jobs import Progress, Total, Workers, completed
 from .run.plan import Part
 from .run.workers import Call, Failure
-from .selection import Prepared, Request, Selection, prepare
+from .selection import Prepared, Request, Selection, prepare, reported_joints
 
 Load = Callable[..., tuple[Samples, np.ndarray]]
 
@@ -64,7 +64,7 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
     """Estimate the parameters of a robot from recordings of any kind and length.
 
     Recordings of up to a million states are read into memory, as ``dyn_ros.identify`` requires;
-    joints that do not move are locked, see ``dyn_ros.lock_joints``.
+    joints that were not recorded or do not move are locked, see ``dyn_ros.lock_joints``.
     Longer ones, and all with ``workers`` or ``scheduler``, are processed in parts: a first estimate
     from some of them decides about noise and outliers, then the normal equations of all parts are
     added up. Where both are possible, the estimates differ by less than a tenth of their standard
@@ -116,22 +116,33 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
         motor_constants=motor_constants, noise=noise, regularization=regularization, huber=huber,
         held_out=held_out, seed=seed, threads=threads, contact_dimension=contact_dimension,
         shapes=shapes)
-    request = Request(robot=model, topics=None if topics is None else tuple(topics),
-                      odometry=odometry, since=since, until=until, staleness=staleness,
-                      overlap=(_OVERLAP, _OVERLAP), size=_SIZE)
-    if workers is None and scheduler is None and _states(paths, model) <= _MOST:
-        samples = [_samples(path, model, request, cutoff, velocity) for path in paths]
-        arm, joined = lock_joints(model, Samples.concatenate(samples))
-        if arm is not model:
-            own = remaining(model, arm)[1]
-            options |= {name: np.asarray(options[name])[own]
-                        for name in ("stribeck", "motor_constants", "noise")
-                        if np.shape(options[name]) == (model.nv,)}
-        return identify_samples(arm, joined, progress=progress, **options)
-    _require_no_contacts(paths)
-    with closing(open_workers(workers, scheduler)) as processes:
-        calls = _all_parts(processes, paths, request, velocity)
-        return identify_parts(model, calls, processes, cutoff=cutoff, progress=progress, **options)
+    topics = None if topics is None else tuple(topics)
+    reported = {name for source in map(open_source, paths) if source.spans
+                for name in reported_joints(source, model, topics)}
+    arm, warnings = without_unrecorded(model, reported, {})
+    options = _of_remaining(model, arm, options)
+    request = Request(robot=arm, topics=topics, odometry=odometry, since=since, until=until,
+                      staleness=staleness, overlap=(_OVERLAP, _OVERLAP), size=_SIZE)
+    if workers is None and scheduler is None and _states(paths, arm) <= _MOST:
+        samples = [_samples(path, arm, request, cutoff, velocity) for path in paths]
+        moving, joined = lock_joints(arm, Samples.concatenate(samples))
+        found = identify_samples(moving, joined, progress=progress,
+                                 **_of_remaining(arm, moving, options))
+    else:
+        _require_no_contacts(paths)
+        with closing(open_workers(workers, scheduler)) as processes:
+            calls = _all_parts(processes, paths, request, velocity)
+            found = identify_parts(arm, calls, processes, cutoff=cutoff, progress=progress,
+                                   **options)
+    return dataclasses.replace(found, warnings=(*warnings, *found.warnings))
+
+
+def _of_remaining(model: Model, arm: Model, options: dict[str, Any]) -> dict[str, Any]:
+    """Options with a number for each joint, for those that are not locked in ``arm``."""
+    own = remaining(model, arm)[1]
+    return options | {name: np.asarray(options[name])[own]
+                      for name in ("stribeck", "motor_constants", "noise")
+                      if np.shape(options[name]) == (model.nv,)}
 
 
 def _states(paths: Sequence[Path], model: Model) -> float:

@@ -256,14 +256,16 @@ class Owners:
                     f"{name!r}; pass topics=, those that belong to the robot")
 
 
+def reported_joints(source: Source, model: Model, topics: Iterable[str] | None) -> set[str]:
+    """The joints that messages at the start of a recording report, those of other robots too."""
+    selection = Selection(model, _joint_topics(source, topics), exclusive=False, name=source.name)
+    owners = _owners(source, selection)
+    return {*owners.joints, *owners.others}
+
+
 def _with_names(source: Source, selection: Selection) -> Selection:
     """Add the names of the joints; without a model, all those in the recording."""
-    owners, decoder = Owners(selection), Decoder()
-    for number, span in enumerate(source.spans):
-        owners.take(source.messages(span, selection.topics, decoder), decoder)
-        if selection.model is not None and owners.joints and (
-                number >= _SAMPLED or owners.topics >= set(selection.topics)):
-            break
+    owners = _owners(source, selection)
     if selection.model is None:
         return replace(selection, names=tuple(owners.joints))
     names = selection.collector().names
@@ -272,6 +274,17 @@ def _with_names(source: Source, selection: Selection) -> Selection:
                          f"{abbreviated(sorted(names))}; the recording has "
                          f"{abbreviated(list(owners.others))}")
     return replace(selection, names=names)
+
+
+def _owners(source: Source, selection: Selection) -> Owners:
+    """Who reports which joints; with a model, until each topic has reported some."""
+    owners, decoder = Owners(selection), Decoder()
+    for number, span in enumerate(source.spans):
+        owners.take(source.messages(span, selection.topics, decoder), decoder)
+        if selection.model is not None and owners.joints and (
+                number >= _SAMPLED or owners.topics >= set(selection.topics)):
+            break
+    return owners
 
 
 def _with_joints(selection: Selection, joints: tuple[str, ...]) -> Selection:

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from identification.recordings import perturbed, record, waves
 from identification.robots import load as load_robot
+from logs import recorded
 from logs.part_samples import load, save
+from logs.recorded import JointState, Sent
 
 import dyn_ros
 from dyn_ros.identification import Samples
@@ -117,3 +119,21 @@ def test_parts_are_chosen_evenly():
     assert evenly(5, 16) == [0, 1, 2, 3, 4]
     assert evenly(101, 3) == [0, 50, 100]
     assert evenly(1, 3) == [0]
+
+
+@pytest.mark.parametrize("options", [{}, {"workers": 1}])
+def test_joints_that_no_message_reports_are_locked(tmp_path, options):
+    whole = load_robot("panda")
+    true = perturbed(whole.reduced({"panda_finger_joint1": 0.0}), seed=2)
+    motion = waves((true.lower + true.upper) / 2.0, 1.2, [0.1, 0.2, 0.4, 0.7])
+    found = record(true, motion)
+    stamps = np.round(1e9 * found.time).astype(int) + 10 ** 9
+    path = recorded.write_mcap(tmp_path / "arm.mcap", (
+        Sent("/joint_states", stamp, JointState(list(true.joint_names), q.tolist(), [],
+                                                tau.tolist(), stamp))
+        for stamp, q, tau in zip(stamps.tolist(), found.q, found.tau)))
+    result = dyn_ros.logs.identify(whole, path, motor_constants=np.ones(whole.nv), **options)
+    assert result.warnings[0] == "locked: panda_finger_joint1 = 0 (no columns)"
+    assert result.model.joint_names == true.joint_names
+    for joint in result.joints:
+        assert joint.after < 1.05 * joint.noise
