@@ -75,6 +75,11 @@ def add_identify(commands: Commands) -> None:
     command.add_argument("--stribeck", type=positive, metavar="VELOCITY",
                          help="also estimate friction that decreases up to this velocity "
                               "[rad/s, m/s]")
+    command.add_argument("--friction-terms", nargs="+", metavar="TERM",
+                         choices=("load_friction", "root_friction", "stribeck", "none"),
+                         help="further terms of friction that joints may have: load_friction, "
+                              "root_friction, stribeck; or none (default: all three; used where "
+                              "they lower the error of torques that were held out)")
     command.add_argument("--regularization", type=positive, default=1.0, metavar="X",
                          help="weight of the distance from the description (default: 1)")
     command.add_argument("--contact-dimension", type=int, choices=(3, 6), default=3,
@@ -112,7 +117,9 @@ def _identified(options: argparse.Namespace, model: Model,
                 show: Callable[[float, str], None]
                 ) -> tuple[Identification, GainEstimate | None]:
     from ..identification import identify, read_tables
+    terms = options.friction_terms
     settings: dict[str, Any] = dict(
+        friction_terms=None if terms is None else [term for term in terms if term != "none"],
         armature=not options.no_armature, friction=not options.no_friction,
         stribeck=options.stribeck, regularization=options.regularization,
         contact_dimension=options.contact_dimension, threads=options.threads, progress=show,

@@ -212,6 +212,8 @@ def show_identification(result: "Identification", report: Path | None = None,
     known = sum(kind != "not" for kind in result.base.excitation)
     console.print(f"{known} of {len(result.base.names)} combinations of parameters are determined; "
                   f"{result.size} samples, {result.seconds:.1f} s.")
+    for text in _further_friction(result):
+        console.print(f"further friction: {text}", markup=False)
     for text in result.warnings:
         console.print(f"warning: {text}", style="yellow", markup=False)
     for text in result.undetermined[:_MOST]:
@@ -220,6 +222,18 @@ def show_identification(result: "Identification", report: Path | None = None,
         where = str(report) if report else "--report FILE.html lists them"
         console.print(f"not determined: {len(result.undetermined) - _MOST} more; {where}",
                       markup=False)
+
+
+def _further_friction(result: "Identification") -> Iterator[str]:
+    """What was chosen for each joint beyond damping, Coulomb friction and offset."""
+    drives = result.identified.drives
+    for k, joint in enumerate(result.joints):
+        values = [f"{name} {_number(getattr(drives, name)[k])}"
+                  for name in ("load_friction", "root_friction", "stribeck", "stribeck_velocity",
+                               "friction_velocity")
+                  if getattr(drives, name)[k] and np.isfinite(getattr(drives, name)[k])]
+        if values:
+            yield f"{joint.name}: {', '.join(values)}"
 
 
 def show_gains(names: "Sequence[str]", gains: "GainEstimate") -> None:

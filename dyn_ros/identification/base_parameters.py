@@ -56,6 +56,7 @@ class Unknowns:
                       *((LINEAR_UNITS if linear[k] else ANGULAR_UNITS)[n]
                         for n in range(len(self.features)) for k in range(model.nv)))
         wanted = np.isin(self.features, chosen)[:, None] & is_actuated(model)
+        wanted[0] &= ~model.drives.is_link_side         # where rotors do not act
         for name, joints in (further or {}).items():
             if name in self.features:
                 wanted[self.features.index(name)] |= joints

@@ -96,6 +96,20 @@ def test_options_of_python(table, tmp_path, capsys):
     assert "--effort-constant: expected 6 numbers, for shoulder_pan" in capsys.readouterr().err
 
 
+def test_friction_beyond_a_urdf_is_shown(tmp_path, capsys):
+    true = perturbed(load("ur10"), seed=1)
+    true.drives = true.drives.with_values(load_friction=[0.0, 0.08, 0.0, 0.0, 0.0, 0.0])
+    recording = record(true, waves(np.zeros(6), 1.2, [0.1, 0.23, 0.41]), noise=0.01, rate=250.0)
+    path, report = tmp_path / "recording.csv", tmp_path / "report.html"
+    columns.write(path, recording.table())
+    assert run("identify", UR10, path, "--no-shapes", "--report", report) == 0
+    chosen = re.findall(r"further friction: (\S+): load_friction 0\.0(\d)", capsys.readouterr().out)
+    assert chosen == [("shoulder_lift_joint", "8")] or chosen == [("shoulder_lift_joint", "7")]
+    assert "load friction" in report.read_text()
+    assert run("identify", UR10, path, "--no-shapes", "--friction-terms", "none") == 0
+    assert "load_friction" not in capsys.readouterr().out
+
+
 def test_errors_on_recordings_that_are_not_used(table, tmp_path, capsys):
     rows = np.loadtxt(table, delimiter=",", skiprows=1)
     for name, part in (("a.csv", rows[:6000]), ("b.csv", rows[6000:])):

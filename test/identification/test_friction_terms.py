@@ -83,3 +83,16 @@ def test_what_a_urdf_cannot_express_is_beside_it(tmp_path):
     tau = dyn_ros.rnea(read, dyn_ros.Data(read), some.q, some.v, some.a)
     np.testing.assert_allclose(tau + dyn_ros.joint_friction(read, some.v, tau), found.torque(some),
                                rtol=1e-8, atol=1e-8)
+
+
+def test_rotors_do_not_act_on_efforts_of_the_link_side():
+    true, model = perturbed(load("ur10"), seed=1), load("ur10")
+    sides = np.arange(6) != 1
+    true.armature = np.where(sides, 0.0, 2.0)
+    model.drives = model.drives.with_values(is_link_side=sides)
+    found = dyn_ros.identify(model, record(true, motion(), noise=0.01, rate=250.0).samples(model))
+    assert not found.identified.armature[sides].any()
+    assert [name for name in found.base.names if "armature" in name] == [
+        name for name in found.base.names if "armature(shoulder_lift_joint)" in name] != []
+    np.testing.assert_allclose(found.identified.armature[1], 2.0, rtol=0.05)
+    assert max(joint.after / joint.noise for joint in found.joints) < 1.1

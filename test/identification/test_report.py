@@ -192,9 +192,9 @@ def test_of_long_recordings_the_beginning_of_each_block_is_shown(result, monkeyp
 def test_friction_is_that_of_the_torques(result):
     """With the inverse dynamics it is what the identified model predicts."""
     samples, k = result.validation, 1
-    friction = figures.friction_torque(result, k, samples.v[:, k], np.sign(samples.v[:, k]))
     model = result.identified
     rigid = dyn_ros.rnea(model, dyn_ros.Data(model), samples.q, samples.v, samples.a)
+    friction = figures.friction_torque(model, k, samples.v[:, k], rigid[:, k])
     np.testing.assert_allclose(rigid[:, k] + friction, result.torque(samples)[:, k], rtol=1e-12,
                                atol=1e-12)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.algorithms import frame_placements, rnea
+from ...engine.algorithms import frame_placements, joint_friction, rnea
 from ...engine.call.data import Data
 from ...engine.kernel.types import Array
 from ...engine.model import Model
@@ -230,14 +230,11 @@ def errors(result: Identification) -> Any:
 
 # --- friction
 
-def loss(model: Model, k: int, v: Array, sign: Array) -> Array:
-    """Damping and Coulomb friction of a velocity."""
-    return model.damping[k] * v + model.friction[k] * sign
-
-
-def friction_torque(result: Identification, k: int, v: Array, sign: Array) -> Array:
-    return (loss(result.identified, k, v, sign) + result.offset[k]
-            + result.stribeck[k] * sign * np.exp(-(v / result.stribeck_velocity[k]) ** 2))
+def friction_torque(model: Model, k: int, v: Array, load: Array | float = 0.0) -> Array:
+    """Friction and offset of a joint that moves alone, with a torque that moves the links."""
+    speeds, torque = np.zeros((2, len(v), model.nv))
+    speeds[:, k], torque[:, k] = v, load
+    return joint_friction(model, speeds, torque)[:, k]
 
 
 def friction(result: Identification) -> Iterator[Any]:
@@ -249,6 +246,7 @@ def friction(result: Identification) -> Iterator[Any]:
     fastest = np.abs(samples.v).max(axis=0)
     samples = samples.take(np.linspace(0, len(samples) - 1, min(_DOTS, len(samples))).astype(int))
     rigid = rnea(model, Data(model), samples.q, samples.v, samples.a, samples.f_ext)
+    rigid += model.drives.rotor_torque(samples.a)
     left = samples.tau - rigid
     left -= contact_torques(result, samples, samples.tau - result.torque(samples))
     for k in np.flatnonzero(is_actuated(model)).tolist():
@@ -257,11 +255,10 @@ def friction(result: Identification) -> Iterator[Any]:
             x=samples.v[:, k].astype(np.float32), y=left[:, k].astype(np.float32),
             mode="markers", marker=dict(color=_QUIET, size=3, opacity=0.4), name="measured",
             hoverinfo="skip"))
-        rising = np.linspace(0.0, fastest[k], 60)
-        v = np.concatenate([-rising[::-1], [0.0], rising])
-        sign = np.repeat([-1.0, 0.0, 1.0], [60, 1, 60])
-        for name, y, color in (("before", loss(result.model, k, v, sign), BEFORE),
-                               ("after", friction_torque(result, k, v, sign), AFTER)):
+        rising = np.linspace(1e-9, 1.0, 60) * fastest[k]
+        v, load = np.concatenate([-rising[::-1], [0.0], rising]), np.abs(rigid[:, k]).mean()
+        for name, described, color in (("before", result.model, BEFORE), ("after", model, AFTER)):
+            y = friction_torque(described, k, v, load)
             figure.add_trace(graph.Scatter(
                 x=v.astype(np.float32), y=y.astype(np.float32), mode="lines", name=name,
                 line=dict(color=color, width=2), hovertemplate="%{y:.4g} at %{x:.3g}"))

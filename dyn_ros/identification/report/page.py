@@ -136,6 +136,11 @@ def _losses(result: Identification) -> SimpleNamespace | None:
     shown, zero = np.flatnonzero(is_actuated(old)).tolist(), np.zeros(old.nv)
     pairs = {"damping": (old.damping, new.damping),
              "Coulomb friction": (old.friction, new.friction), "offset": (zero, result.offset)}
+    for name, numbers in (("load friction", new.drives.load_friction),
+                          ("root friction", new.drives.root_friction),
+                          ("full from velocity", new.drives.friction_velocity)):
+        if numbers.any():
+            pairs[name] = zero, numbers
     if result.stribeck.any():
         pairs |= {"Stribeck friction": (zero, result.stribeck),
                   "Stribeck velocity": (zero + math.nan, result.stribeck_velocity)}
