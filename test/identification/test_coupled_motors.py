@@ -50,8 +50,9 @@ def test_friction_and_rotors_of_the_motors_are_found(recording):
     for name in ("friction", "damping"):
         np.testing.assert_allclose(getattr(found.identified, name), getattr(true, name), rtol=0.1)
     np.testing.assert_allclose(found.identified.drives.rotor_inertia[3:], ROTORS[3:], rtol=0.25)
-    error = (found.torque(samples) - samples.tau).std(axis=0)
-    assert (error < 0.015 * samples.tau.std(axis=0)).all()
+    error, size = ((x ** 2).mean(axis=0) ** 0.5 for x in (found.torque(samples) - samples.tau,
+                                                          samples.tau))
+    assert (error < 0.012 * size).all()
 
 
 def test_without_the_coupling_the_wrist_is_wrong(recording):
