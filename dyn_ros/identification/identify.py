@@ -28,7 +28,7 @@ from .samples import Samples
 from .shapes import Shapes
 from .torque_equations import Progress, TorqueEquations, conditions_of
 
-_BLOCKS = 50            # of consecutive samples; some are held out
+_HELD = 2               # stretches of consecutive samples that are held out
 _STILL = 1e-9           # rad/s, m/s: less is rounding
 _POOR = 2.0             # times the noise: an error that noise does not explain
 _DIFFERENCES = 20000    # of consecutive residuals, for their noise
@@ -81,7 +81,8 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
         Residuals above this multiple of the noise count linearly, not squared (Huber 1964). None:
         all count squared.
     held_out : float
-        Fraction of the samples that a first estimate does not use. Its errors on them are those of
+        Fraction of the samples that a first estimate does not use, in two stretches of consecutive
+        ones. Its errors on them are those of
         ``Identification.joints``. The result is then estimated from all samples.
     seed : int
         Of the choice of these samples.
@@ -225,8 +226,11 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
 
 
 def blocks(count: int, held_out: float, seed: int) -> tuple[list[slice], list[slice]]:
-    """Divide samples into blocks of consecutive ones: those to use, and those to hold out."""
-    edges = np.linspace(0, count, min(_BLOCKS, count // 10) + 1).astype(int)
+    """Divide samples into stretches of consecutive ones: those to use, and those to hold out.
+
+    Two are held out: short ones between samples that are used would resemble these.
+    """
+    edges = np.linspace(0, count, max(3, round(_HELD / held_out)) + 1).astype(int)
     every = [slice(int(start), int(stop)) for start, stop in itertools.pairwise(edges)]
     order = np.random.default_rng(seed).permutation(len(every))
     held = set(order[:max(1, round(held_out * len(every)))].tolist())
