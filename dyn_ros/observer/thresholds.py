@@ -164,6 +164,17 @@ def friction_at_rest(model: Model) -> Array:
     return largest_at_rest(model, load)
 
 
+def beyond_motions(external: Array, v: Array, friction: ArrayLike) -> Array:
+    """By how much friction at rest increases the largest external efforts of motions, (nv,).
+
+    Errors of the model in motion and unknown friction at rest are independent: their squares are
+    added. Otherwise a light push at rest is missed. For ``calibrate_thresholds``.
+    """
+    largest = np.where(np.abs(v) > SLOW, np.abs(external), 0.0).max(axis=0)
+    more: Array = np.hypot(largest, friction) - largest
+    return more
+
+
 def calibrate_thresholds(external: ArrayLike, v: ArrayLike, dt: float,
                          false_alarms: float = 0.1, *, friction: float | ArrayLike = 0.0,
                          least: float | ArrayLike = 0.0) -> CalibratedThresholds:

@@ -8,6 +8,7 @@ from observer.simulated import Arm, moves, waves, with_friction
 from scipy.signal import lfilter
 
 import dyn_ros
+from dyn_ros.observer.thresholds import beyond_motions
 
 DT, GAIN = 1e-3, 50.0
 DECAY = np.exp(-GAIN * DT)
@@ -145,3 +146,9 @@ def test_an_arm_without_contact(kind, velocity):
 def test_a_robot_without_joints_has_no_thresholds():
     none = np.zeros((20000, 0))
     assert dyn_ros.calibrate_thresholds(none, none, DT).fixed.shape == (0,)
+
+
+def test_friction_at_rest_and_errors_of_motions_are_independent():
+    v = np.array([[0.0, 0.0], [1.0, 0.01], [-1.0, 0.0]])
+    external = np.array([[9.0, 1.0], [3.0, 2.0], [-4.0, 0.0]])
+    np.testing.assert_allclose(beyond_motions(external, v, [3.0, 2.0]), [1.0, 2.0])

@@ -134,7 +134,8 @@ class Requests:
             wrong = is_unexplained(robot.model, tau, r)[rows]
             v, r = v[:, rows], r[:, rows]
             dt = float(np.median(np.diff(record.time)))
-            limits = dyn_ros.calibrate_thresholds(r, v, dt, rate, friction=friction)
+            limits = dyn_ros.calibrate_thresholds(
+                r, v, dt, rate, friction=thresholds.beyond_motions(r, v, friction))
             slow = np.sqrt(np.mean(v ** 2, axis=0)) < thresholds.SLOW
             return limits, len(r), [list(compress(robot.names, some)) for some in (slow, wrong)]
 
