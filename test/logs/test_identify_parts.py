@@ -24,7 +24,18 @@ SIZE = 2000         # samples of a part
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory):
     """Two minutes of an arm with other parameters."""
+    return two_minutes(tmp_path_factory.mktemp("recording"), perturbed(load_robot("ur10"), seed=1))
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory):
+    """The same with friction that depends on the load."""
     true = perturbed(load_robot("ur10"), seed=1)
+    true.drives = true.drives.with_values(load_friction=[0.0, 0.08, 0.0, 0.0, 0.0, 0.0])
+    return two_minutes(tmp_path_factory.mktemp("loaded"), true)
+
+
+def two_minutes(folder, true):
     motion = waves(np.zeros(6), 1.2, [0.1, 0.2, 0.4, 0.7])
 
     def longer(time):
@@ -32,8 +43,7 @@ def recording(tmp_path_factory):
 
     longer.time = np.array([0.0, 120.0])
     longer.at = motion
-    found = record(true, longer)
-    return saved(tmp_path_factory.mktemp("recording"), found)
+    return saved(folder, record(true, longer))
 
 
 def saved(folder, recording):
@@ -86,6 +96,22 @@ def test_parts_give_what_memory_gives(request, workers, name, changes):
         assert one.after == pytest.approx(other.after, rel=0.2)
     assert result.base.excitation == whole.base.excitation
     assert progress == sorted(progress) and progress[-1] == 1.0
+
+
+def test_parts_have_the_same_terms_of_friction(loaded, workers):
+    """The load is that of an estimate from some of the parts, which differs a little."""
+    folder, found = loaded
+    model = load_robot("ur10")
+    result = identify_parts(model, parts(folder, model, len(found.time)), workers, cutoff=10.0,
+                            progress=lambda done, what: None, **OPTIONS)
+    whole = dyn_ros.identify(model, Samples.from_arrays(model, found.time, found.q, found.tau,
+                                                        cutoff=10.0), **OPTIONS)
+    friction = [each.identified.drives.load_friction for each in (result, whole)]
+    assert np.flatnonzero(friction[0]).tolist() == [1]
+    np.testing.assert_allclose(*friction, rtol=0.01)
+    some = whole.samples.take(slice(None, None, 50))
+    difference = np.sqrt(np.mean((result.torque(some) - whole.torque(some)) ** 2, axis=0))
+    assert (difference < [0.05 * joint.noise for joint in whole.joints]).all()
 
 
 def test_the_filter_is_chosen_from_a_few_parts(recording, workers):
