@@ -79,7 +79,7 @@ def test_columns_with_other_names(table, tmp_path, capsys):
 def test_options_of_python(table, tmp_path, capsys):
     recording = dict(zip(table.read_text().partition("\n")[0].split(","),
                          np.loadtxt(table, delimiter=",", skiprows=1).T))
-    constants = np.array([10.0, 5.0, 8.0, 1.0, 1.0, 2.0])
+    constants = np.array([10.0, -5.0, 8.0, 1.0, 1.0, 2.0])
     names = load("ur10").velocity_names
     for name, constant in zip(names, constants):
         recording[f"effort.{name}"] /= constant
