@@ -24,7 +24,7 @@ _LENGTHS = 3            # correlation lengths for each block
 _SINGULAR = 1e-13       # of the largest eigenvalue of the scaled normal equations
 _BOUNDING = 1e-2        # of the divergence of bodies: the weight of that from their bounds
 _NEAR = 0.1             # of the bounds of the reference: closer to zero, bounds matter
-_LARGER = 1.005         # times the error without bounds: noise explains less of a difference
+_UNLIKELY = 5.0         # decrease of the log-likelihood that noise does not explain
 _PRECISION = 1e-6       # of the RMS torque: less noise makes the cost too large for its rounding
 _MEDIAN = 1.4826        # standard deviation of normal noise over its median size
 
@@ -145,15 +145,15 @@ class Problem(NamedTuple):
                 _BOUNDING * self.regularization)
             return parameters
 
-        parameters, loose = self._within_shapes(sums, physical)
+        parameters, loose = self._within_shapes(sums, physical, correlations)
         return Fit(estimate, parameters, outliers, correlations, shift, loose)
 
-    def _within_shapes(self, sums: Equations, physical: Callable[[np.ndarray], Array]
-                       ) -> tuple[Array, tuple[str, ...]]:
+    def _within_shapes(self, sums: Equations, physical: Callable[[np.ndarray], Array],
+                       correlations: Array) -> tuple[Array, tuple[str, ...]]:
         """Physical parameters, and the joints whose bodies are not within the known shapes.
 
         These are those at the ends of the robot, where tools are attached, or else all, if bounds
-        make the error of a joint larger. ``physical`` estimates with some of the bounds.
+        make the torques of a joint unlikely. ``physical`` estimates with some of the bounds.
         """
         bounds, of_joint = self.reference.bounds, self.reference.of_joint
         every, names = np.ones(len(bounds), bool), self.unknowns.model.joint_names
@@ -162,11 +162,12 @@ class Problem(NamedTuple):
         if slack.min(initial=1.0) > _NEAR:
             return parameters, ()
         free = physical(~every)
-        least = _LARGER * self._residual(sums, free)
+        least = self._residual(sums, free)
         for some in (every, np.isin(of_joint, self.unknowns.model.parents)):
             if not some.all():
                 parameters = physical(some)
-            if (self._residual(sums, parameters) <= least).all():
+            excess = (self._residual(sums, parameters) / least) ** 2 - 1.0
+            if (sums.weight * excess < 2.0 * _UNLIKELY * correlations).all():
                 return parameters, tuple(names[i] for i in dict.fromkeys(of_joint[~some]))
         return free, tuple(names[i] for i in dict.fromkeys(of_joint))
 
