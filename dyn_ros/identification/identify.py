@@ -59,7 +59,8 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     samples : Samples or sequence of Samples
         See ``Samples.from_arrays`` and ``Samples.from_table``.
     armature : bool
-        Estimate the rotor inertia of each joint with one coordinate.
+        Estimate the rotor inertia of each joint with one coordinate whose effort is not measured
+        on the link side; there it is 0.
     friction : bool
         Estimate damping, Coulomb friction and a constant offset of each such joint.
     stribeck : float or (nv,) array_like, optional

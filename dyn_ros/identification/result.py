@@ -243,7 +243,8 @@ class Identification:
         """Write the robot's description with the identified parameters.
 
         Only numbers of <inertial> and <dynamics> change; these elements are added where they are
-        missing. Rotor inertia, offsets and Stribeck friction are not part of a URDF.
+        missing. Rotor inertia, offsets and further friction are not part of a URDF;
+        ``write_drives`` writes them.
 
         Parameters
         ----------
