@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -571,3 +572,16 @@ def test_windows_is_reported_at_import():
     assert result.returncode == 1
     assert result.stderr.splitlines()[-1] == (
         "ImportError: dyn_ros does not run on Windows itself: use it in WSL, which is Linux")
+
+
+def test_scripts_of_executables_can_be_imported_by_worker_processes(tmp_path):
+    """Workers of multiprocessing import the script of the command under another name."""
+    template = re.search(r"CONTENT \[\[\n(.*?)\]\]", (ROOT / "CMakeLists.txt").read_text(),
+                         re.DOTALL)
+    assert template is not None
+    script = tmp_path / "script"
+    script.write_text(template[1].replace("@CMAKE_MATCH_2@", "sys")
+                      .replace("@CMAKE_MATCH_3@", "exit"))
+    assert runpy.run_path(str(script), run_name="__mp_main__")["exit"] is sys.exit
+    with pytest.raises(SystemExit):
+        runpy.run_path(str(script), run_name="__main__")
