@@ -21,6 +21,7 @@ from .meshes import Folders, Progress
 from .shapes import Extents, find_extents
 
 NEGLIGIBLE = np.array([1e-3, 1e-2])  # of the mass and the moments of the links fixed to each other
+OPTICAL = ("_optical", "_optical_frame")     # names of axes of cameras, without a body: REP 103
 SMALLEST_SIZE = 0.02                 # m: of a robot, if its joints are closer together
 TURNED = 3                           # links that fit only meshes that are turned to z up
 
@@ -136,7 +137,7 @@ def _negligible(links: Mapping[str, LinkInertia], extents: Extents) -> set[str]:
         moments = max(np.trace(inertia.rotational), np.trace(solid))
         sums[body] = sums.get(body, np.zeros(2)) + (inertia.mass, moments)
     return {name for name, inertia in links.items()
-            if ((inertia.mass, np.trace(inertia.rotational))
+            if name.endswith(OPTICAL) or ((inertia.mass, np.trace(inertia.rotational))
                 < NEGLIGIBLE * sums[extents.bodies[name]]).all()}
 
 

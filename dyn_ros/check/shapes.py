@@ -203,17 +203,15 @@ class _LinkShapes:
     """The shapes of a link in its frame.
 
     ``uses`` are the points and the solids of the visual ones and of those for collisions; none if
-    not all of them are known. ``mesh`` is the radius of the largest mesh.
+    not all of them are known. ``mesh`` is the radius of the largest mesh. A link whose visual
+    shapes are missing is ``known`` by meshes for collisions, but not by a coarse box around it.
     """
 
     name: str
     exist: bool
+    known: bool
     uses: list[list[tuple[Array, Solid]]]
     mesh: float
-
-    @property
-    def known(self) -> bool:
-        return not self.exist or any(self.uses)
 
 
 def _link_shapes(link: Element, visual: Mapping[str, list[Shape]],
@@ -230,7 +228,10 @@ def _link_shapes(link: Element, visual: Mapping[str, list[Shape]],
         spans = [np.ptp(measures[0], axis=0) for kind, measures in measured
                  if kind == "mesh" and measures is not None]
         mesh = max([mesh, *(0.5 * float(np.linalg.norm(span)) for span in spans)])
-    return _LinkShapes(name, exist, uses, mesh)
+    substitutes = not children(link, "visual") or all(
+        shape.kind == "mesh" for shape in collision.get(name, []))
+    known = not exist or bool(uses[0]) or bool(uses[1]) and substitutes
+    return _LinkShapes(name, exist, known, uses, mesh)
 
 
 def _measured(shape: Shape, meshes: Mapping[str, tuple[Array, Solid] | None]

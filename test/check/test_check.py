@@ -477,3 +477,12 @@ def test_progress_is_reported_for_each_mesh_once(box_mesh):
     assert examine_urdf(robot(shape=shape), None, [box_mesh],
                         lambda *step: steps.append(step)).findings == []
     assert steps == [(0, 2, "arm.stl"), (1, 2, "arm_mm.stl"), (2, 2, "")]
+
+
+@pytest.mark.parametrize(("name", "mass", "kinds"), [
+    ("camera_optical_frame", 0.1, []), ("camera_link", 0.1, ["placeholder"])])
+def test_optical_frames_of_cameras_are_no_bodies(name, mass, kinds):
+    text = robot().replace("</robot>", f"""<link name="{name}"><inertial><mass value="{mass}"/>
+      {diagonal(0.01, 0.01, 0.01)}</inertial></link>
+      <joint name="k" type="fixed"><parent link="arm"/><child link="{name}"/></joint></robot>""")
+    assert [finding.kind for finding in check_urdf(text)] == kinds

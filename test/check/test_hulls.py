@@ -131,3 +131,19 @@ def test_a_link_is_known_by_its_visual_shapes_if_those_for_collisions_are_not():
     assert extents.bodies == {"a": "a", "b": "a", "c": "c"}
     np.testing.assert_allclose(extents.placements["c"][:3, 2:], [[0, 0], [-1, 0], [0, 1]],
                                atol=1e-15)
+
+
+def test_a_collision_box_does_not_stand_in_for_a_missing_mesh(tmp_path):
+    pytest.importorskip("trimesh", reason="no viser: pip install viser")
+    square = '<geometry><box size="1 1 1"/></geometry>'
+    corners = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    write_stl(tmp_path / "corner.stl", corners[[[0, 2, 1], [0, 1, 3], [1, 2, 3], [0, 3, 2]]])
+    here = '<geometry><mesh filename="corner.stl"/></geometry>'
+    gone = '<visual><geometry><mesh filename="nowhere.stl"/></geometry></visual>'
+
+    def own(shapes):
+        text = f'<robot name="r"><link name="a">{shapes}</link></robot>'
+        return find_extents(text, read_urdf(text), [tmp_path])[0].links["a"].own
+    assert own(f"{gone}<collision>{square}</collision>") is None
+    assert own(f"<collision>{square}</collision>") is not None
+    assert own(f"{gone}<collision>{here}</collision>") is not None
