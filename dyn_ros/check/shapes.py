@@ -230,8 +230,8 @@ def _link_shapes(link: Element, visual: Mapping[str, list[Shape]],
         mesh = max([mesh, *(0.5 * float(np.linalg.norm(span)) for span in spans)])
     substitutes = not children(link, "visual") or all(
         shape.kind == "mesh" for shape in collision.get(name, []))
-    known = not exist or bool(uses[0]) or bool(uses[1]) and substitutes
-    return _LinkShapes(name, exist, known, uses, mesh)
+    is_known = not exist or bool(uses[0]) or bool(uses[1]) and substitutes
+    return _LinkShapes(name, exist, is_known, uses, mesh)
 
 
 def _measured(shape: Shape, meshes: Mapping[str, tuple[Array, Solid] | None]
