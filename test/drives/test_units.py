@@ -1,0 +1,81 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings whose numbers cannot be torques, with known faults."""
+import numpy as np
+import pytest
+
+import dyn_ros
+from dyn_ros.drives.units import unit_warnings
+
+ARM = """<robot name="arm"><link name="base"/>
+{}
+</robot>"""
+LINK = """<joint name="j{n}" type="revolute"><parent link="{parent}"/><child link="l{n}"/>
+<origin xyz="0 0 {length}"/><axis xyz="{axis}"/><limit lower="-3" upper="3" effort="99"
+velocity="9"/></joint><link name="l{n}"><inertial><mass value="{mass}"/>
+<origin xyz="0.02 0.05 0.2"/><inertia ixx="0.05" iyy="0.05" izz="0.02" ixy="0" ixz="0" iyz="0"/>
+</inertial></link>"""
+FRICTION = np.array([2.0, 4.0, 2.0])
+
+
+def arm(masses):
+    return dyn_ros.Model.from_urdf(ARM.format("".join(
+        LINK.format(n=n, parent=f"l{n - 1}" if n else "base", length=0.4 if n else 0.0,
+                    axis=axis, mass=mass)
+        for n, (axis, mass) in enumerate(zip(["0 0 1", "0 1 0", "0 1 0"], masses)))))
+
+
+def motion(seed=0, size=2000):
+    """Positions, velocities and accelerations of 20 s of sums of harmonics."""
+    rng = np.random.default_rng(seed)
+    t = np.linspace(0.0, 20.0, size)[:, None, None]
+    w = 2.0 * np.pi * 0.05 * np.arange(1, 7)[:, None]
+    A, p = rng.normal(0.0, 0.35, (6, 3)), rng.uniform(0.0, 6.0, (6, 3))
+    return tuple((w ** n * A * np.sin(w * t + p + n * np.pi / 2.0)).sum(axis=1)
+                 for n in range(3))
+
+
+def recording(masses=(8.0, 6.0, 4.0), seed=0):
+    q, v, a = motion(seed)
+    model = arm(masses)
+    tau = dyn_ros.rnea(model, dyn_ros.Data(model), q, v, a)
+    noise = np.random.default_rng(seed + 1).normal(0.0, 0.3, v.shape)
+    return q, v, a, tau + FRICTION * np.sign(v) + v + 1.0 + noise
+
+
+def gravity(masses=(8.0, 6.0, 4.0)):
+    model = arm(masses)
+    return dyn_ros.generalized_gravity(model, dyn_ros.Data(model), recording()[0])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_torques_of_a_description_that_is_wrong_by_30_percent_are_not_reported(seed):
+    factors = np.random.default_rng(seed).choice([0.7, 1.3], 3)
+    q, v, a, effort = recording(factors * (8.0, 6.0, 4.0), seed)
+    assert unit_warnings(arm((8.0, 6.0, 4.0)), q, v, a, effort) == []
+
+
+@pytest.mark.parametrize("fault, joints, words", [
+    (lambda tau: tau / 12.0, ["j1", "j2"], "not N m"),
+    (lambda tau: -tau, ["j1", "j2"], "sign"),
+    (lambda tau: tau[:, [0, 2, 1]], ["j1"], "order"),
+    (lambda tau: tau - gravity(), ["j1", "j2"], "already subtracted"),
+])
+def test_efforts_that_are_no_torques_are_reported_with_their_kind(fault, joints, words):
+    q, v, a, tau = recording()
+    found = unit_warnings(arm((8.0, 6.0, 4.0)), q, v, a, fault(tau))
+    for joint in joints:
+        assert any(text.startswith(f"{joint}:") and words in text for text in found), found
+
+
+def test_an_unmeasured_joint_is_left_out():
+    q, v, a, tau = recording()
+    tau[:, 2] = np.nan
+    found = unit_warnings(arm((8.0, 6.0, 4.0)), q, v, a, tau / 12.0)
+    assert [text.split(":")[0] for text in found] == ["j1"]
+
+
+def test_positions_of_motors_are_reported():
+    q, v, a, tau = recording()
+    found = unit_warnings(arm((8.0, 6.0, 4.0)), 100.0 * q, v, a, tau)
+    assert sum("of the motor" in text for text in found) == 3
