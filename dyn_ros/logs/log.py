@@ -10,8 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .. import __version__
-from .part import read_part
+from ..engine.model.model import Model
+from ..states.joint_states import abbreviated
+from .part import PartStates, read_part
 from .quantities import Settings, compute
 from .recording import incomplete_of, notes_of, thinned
 from .run.jobs import Jobs, Progress, Workers
@@ -19,6 +23,7 @@ from .run.plan import Part
 from .run.workers import Call
 from .selection import Prepared, Request, Selection, prepare
 from .write import bag, parquet
+from .write.columns import REQUIREMENTS, Table
 from .write.results import Folder, Origin, alone, folders
 from .write.summary import Summary
 
@@ -70,7 +75,23 @@ class Write:
         return {"file": file.name if len(table) else None, "messages": part.messages,
                 "states": len(table), "rejected": rejected,
                 "problems": [*part.problems, *filter(None, [incomplete])],
-                "notes": notes_of(part), "summary": Summary.of(table).to_dict()}
+                "notes": [*notes_of(part), *_unknown_signals(model, part, table, self.quantities)],
+                "summary": Summary.of(table).to_dict()}
+
+
+def _unknown_signals(model: Model, part: PartStates, table: Table,
+                     quantities: Sequence[str]) -> Iterator[str]:
+    """The joints without velocities or efforts, because of which a quantity is unknown."""
+    required = " ".join(
+        REQUIREMENTS[quantity] for quantity in quantities if quantity in REQUIREMENTS
+        and all(np.isnan(values).all() for name, values in table.columns.items()
+                if name.partition(".")[0] == quantity))
+    states = part.own
+    for signal, values in (("velocities", states.v), ("efforts", states.tau)):
+        unknown = np.isnan(values).all(axis=0)
+        if signal in required and len(values) and unknown.any():
+            names = [model.velocity_names[i] for i in np.flatnonzero(unknown)]
+            yield f"the {signal} of {abbreviated(names)} are unknown"
 
 
 # --- here

@@ -422,3 +422,14 @@ def test_a_link_to_nowhere_costs_itself_alone(bag, tmp_path, capsys):
     error = capsys.readouterr().err
     assert "gone.mcap: " in error and "empty.mcap: " in error and "is empty" in error
     assert [each.name for each in out.glob("recording=*")] == ["recording=good"]
+
+
+def test_the_joint_without_efforts_is_named(tmp_path, capsys):
+    efforts = [0.0] * 7
+    efforts[3] = float("nan")
+    path = recorded.write_mcap(tmp_path / "run.mcap", [
+        recorded.Sent("/joint_states", recorded.START + k, recorded.JointState(
+            list(MODEL.velocity_names), [0.0] * 7, [0.0] * 7, efforts)) for k in range(100)])
+    assert cli.main(["log", str(path), "--robot", str(ARM), "--compute", "residual",
+                     "--out", str(tmp_path / "one")]) == 0
+    assert f"the efforts of {MODEL.velocity_names[3]} are unknown" in capsys.readouterr().err
