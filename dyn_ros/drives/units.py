@@ -36,7 +36,7 @@ def unit_warnings(model: Model, q: Array, v: Array, a: Array, effort: Array) -> 
     q, v, a : (B, nq), (B, nv), (B, nv) array
         Positions, velocities, and accelerations [rad, m, s].
     effort : (B, nv) array
-        As measured; joints with NaN are left out.
+        As measured; joints with NaN, or whose effort is constant, are left out.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def _wrong_efforts(model: Model, q: Array, v: Array, a: Array, effort: Array) ->
     inertial = np.array(rnea(model, data, q, v, a)) - gravity
     spread = gravity.std(axis=0)
     loaded = np.flatnonzero((spread > max(_LOADED * spread.max(initial=0.0), 1e-9))
-                            & np.isfinite(effort).all(axis=0))
+                            & (effort.std(axis=0) > 0.0))         # not NaN
     columns = {int(j): np.column_stack([np.ones(len(v)), v[:, j], np.sign(v[:, j]), inertial[:, j],
                                         gravity[:, j]]) for j in loaded}
     for k, own in columns.items():

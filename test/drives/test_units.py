@@ -68,9 +68,10 @@ def test_efforts_that_are_no_torques_are_reported_with_their_kind(fault, joints,
         assert any(text.startswith(f"{joint}:") and words in text for text in found), found
 
 
-def test_an_unmeasured_joint_is_left_out():
+@pytest.mark.parametrize("value", [np.nan, 0.0])
+def test_an_unmeasured_joint_is_left_out(value):
     q, v, a, tau = recording()
-    tau[:, 2] = np.nan
+    tau[:, 2] = value
     found = unit_warnings(arm((8.0, 6.0, 4.0)), q, v, a, tau / 12.0)
     assert [text.split(":")[0] for text in found] == ["j1"]
 
