@@ -348,13 +348,16 @@ def _base_estimate(problem: Problem, fitted: Fit, spread: Array, quantile: float
     base, value, determined = problem.base, fitted.estimate.value, fitted.estimate.determined
     deviation = np.where(determined, np.sqrt(np.maximum(np.diag(spread), 0.0)), np.inf)
     half = quantile * deviation
+    size = problem.reference.typical.copy()
+    of_joint = base.independent >= problem.unknowns.bodies
+    size[of_joint] = np.fmax(size, np.abs(value))[of_joint]
     return BaseEstimate(
         names=base.names, units=base.units, matrix=base.matrix,
         before=base.matrix @ problem.reference.described, after=base.matrix @ fitted.parameters,
         estimate=value, deviation=deviation, lower=np.where(determined, value - half, -np.inf),
         upper=np.where(determined, value + half, np.inf),
         excitation=tuple("well" if x < 0.1 else "weakly" if x < 1.0 else "not"
-                         for x in deviation / problem.reference.typical))
+                         for x in deviation / size))
 
 
 def _identified(unknowns: Unknowns, terms: FrictionTerms, parameters: Array,

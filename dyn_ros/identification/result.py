@@ -70,8 +70,10 @@ class BaseEstimate:
     units : tuple of str, length b
         Of the values.
     matrix : (b, p) ndarray
-        The values are ``matrix @ parameters``, with all parameters of the estimation, as in
-        ``BaseParameters``.
+        The values are ``matrix @ parameters``. Parameters are the 10 inertial ones of each body,
+        in the order of ``Model.inertial_parameters``, then blocks of nv numbers: armature,
+        damping, friction, offset and "stribeck"; if a joint has them, also "root_friction" and
+        "load_friction".
     before, after : (b,) ndarray
         Values of the description and of the identified model.
     estimate : (b,) ndarray
@@ -82,8 +84,10 @@ class BaseEstimate:
     lower, upper : (b,) ndarray
         95 % confidence interval around ``estimate``.
     excitation : tuple of str, length b
-        "well", "weakly" or "not": whether the deviation is below 10 % of what the parameter
-        typically is in a robot of this size, below 100 %, or above.
+        "well", "weakly" or "not": whether the deviation is below 10 % of the parameter's size,
+        below 100 %, or above. The size is what is typical: for bodies, in a robot with bodies like
+        the described; for rotor inertia, friction and offsets, the description's value or else a
+        small part of the joint's median torque, or the estimate if that is larger.
 
     Examples
     --------

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Identification of simulated robots whose parameters are known."""
+import copy
 import dataclasses
 import functools
 import itertools
@@ -148,6 +149,22 @@ def test_blocks(count):
     assert share == pytest.approx(0.25, abs=0.06)
     assert blocks(count, 0.25, seed=3) == (training, held)
     assert blocks(count, 0.25, seed=4) != (training, held)
+
+
+def test_friction_counts_as_well_determined_relative_to_itself():
+    """Little friction in a description does not say how small a deviation is."""
+    model, recording = recorded("ur10")
+    model = copy.copy(model)
+    model.friction = np.full(6, 0.01)
+    samples = recording.samples(model)
+    noise = 0.5 * np.random.default_rng(0).normal(size=samples.tau.shape)
+    result = identify(model, dataclasses.replace(
+        samples, tau=samples.tau + 20.0 * np.sign(samples.v) + noise))
+    base = result.base
+    for name, value, deviation, excited in zip(base.names, base.estimate, base.deviation,
+                                               base.excitation):
+        if name.startswith("friction("):
+            assert deviation < 0.1 * value and excited == "well"
 
 
 # --- options
