@@ -322,6 +322,9 @@ def _compared(model: Model, equations: TorqueEquations, rows: np.ndarray, descri
         squares += squares_of(torques)
         last = max(3, _DIFFERENCES * len(torques[2]) // len(rows))
         differences.append(np.diff(torques[2][:last], 2, axis=0))
+    others = equations.rows[:max(0, _DIFFERENCES - len(rows))]      # a short stretch says little
+    for torques in equations.comparison(others, (described, parameters)):
+        differences.append(np.diff(torques[2], 2, axis=0))
     # of white noise they are larger than it; jumps of friction are too rare to count
     return joint_results(model, squares,
                          median_deviation(np.concatenate(differences)) / np.sqrt(6.0))

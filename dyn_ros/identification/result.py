@@ -36,8 +36,8 @@ class JointResult:
         the description and with those identified from the other samples [N m, N].
     noise : float
         Standard deviation of the noise of the measured torque, from the second differences of
-        consecutive residuals [N m, N]. No model can have a smaller error. Of a base, the noise of
-        whose motion is smooth, it is ``after``.
+        consecutive residuals, also of samples that were not held out [N m, N]. No model can have a
+        smaller error. Of a base, the noise of whose motion is smooth, it is ``after``.
     torque : float
         RMS measured torque [N m, N].
 
