@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..drives import save_drives
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.urdf.text import encoding_of
@@ -249,7 +250,7 @@ def _write(options: argparse.Namespace, result: Identification) -> None:
             text = write_urdf(description, result.identified)
             options.output.write_bytes(text.encode(encoding_of(text.encode())))
         drives = options.output.with_suffix(".drives.yaml")
-        result.write_drives(drives)
+        save_drives(result.identified, drives)
         print(f"wrote {options.output}, and {drives} with what a URDF cannot express")
     if options.report:
         from ..identification.report import write_report

@@ -28,7 +28,8 @@ from .samples import Samples
 from .shapes import Shapes
 from .torque_equations import Progress, TorqueEquations, conditions_of
 
-_HELD = 2               # stretches of consecutive samples that are held out
+_HELD = 3               # stretches of consecutive samples that are held out
+_HELD_CONTACTS = 10     # the same with contacts, all combinations of which should be held out
 _STILL = 1e-9           # rad/s, m/s: less is rounding
 _POOR = 2.0             # times the noise: an error that noise does not explain
 _DIFFERENCES = 20000    # of consecutive residuals, for their noise
@@ -82,8 +83,8 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
         Residuals above this multiple of the noise count linearly, not squared (Huber 1964). None:
         all count squared.
     held_out : float
-        Fraction of the samples that a first estimate does not use, in two stretches of consecutive
-        ones. Its errors on them are those of
+        Fraction of the samples that a first estimate does not use, in a few whole stretches. Its
+        errors on them are those of
         ``Identification.joints``. The result is then estimated from all samples.
     seed : int
         Of the choice of these samples.
@@ -204,7 +205,8 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     base = structure(unknowns)
     reference = Reference(unknowns, base, samples, shapes)
     problem = Problem(unknowns, base, reference, given, huber, regularization)
-    training, held = blocks(len(samples), held_out, seed)
+    training, held = blocks(len(samples), held_out, seed,
+                            _HELD_CONTACTS if samples.contacts else _HELD)
     some = TorqueEquations(unknowns, samples, _rows(training),
                            conditions_of(model, samples, terms, contact_dimension), threads,
                            progress)
@@ -226,12 +228,13 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
                     constants)
 
 
-def blocks(count: int, held_out: float, seed: int) -> tuple[list[slice], list[slice]]:
+def blocks(count: int, held_out: float, seed: int, stretches: int = _HELD
+           ) -> tuple[list[slice], list[slice]]:
     """Divide samples into stretches of consecutive ones: those to use, and those to hold out.
 
-    Two are held out: short ones between samples that are used would resemble these.
+    Few are held out: short ones between samples that are used would resemble these.
     """
-    edges = np.linspace(0, count, max(3, round(_HELD / held_out)) + 1).astype(int)
+    edges = np.linspace(0, count, max(3, round(stretches / held_out)) + 1).astype(int)
     every = [slice(int(start), int(stop)) for start, stop in itertools.pairwise(edges)]
     order = np.random.default_rng(seed).permutation(len(every))
     held = set(order[:max(1, round(held_out * len(every)))].tolist())
