@@ -25,11 +25,11 @@ _INDEPENDENT = 1e-9     # least singular value of a coupling, relative to the la
 class Drives:
     """What measured efforts are, and friction beyond the damping and friction of a URDF.
 
-    Arrays are (nv,), in the order of ``model.velocity_names``. The torque at the joint is
+    Arrays are (nv,), in the order of ``model.velocity_names``. The torque at the joint is ::
 
         gain * effort [+ gravity torque, if the drive subtracts it]
 
-    and equals the torque that moves the links plus the offset and friction
+    and equals the torque that moves the links plus the offset and friction ::
 
         damping v + (friction + root_friction sqrt|v| + stribeck exp(-(v / stribeck_velocity)^2)
         + load_friction |torque|) s(v)
