@@ -52,6 +52,17 @@ def load_drives(model: Model, path: str | PathLike[str]) -> None:
         change. Names the file, the joint and the property.
     OSError
         The file cannot be read.
+
+    Examples
+    --------
+    >>> text = "joints: {elbow_pitch: {unit: A, gain: 12.4, load_friction: 0.06}}"
+    >>> place = tempfile.TemporaryDirectory()
+    >>> drives_file = Path(place.name) / "arm.drives.yaml"
+    >>> size = drives_file.write_text(text)
+    >>> robot = copy.copy(model)
+    >>> dyn_ros.load_drives(robot, drives_file)
+    >>> print(robot.drives.gain)
+    [ 1.   1.   1.  12.4  1.   1.   1. ]
     """
     place = Path(path)
     try:
@@ -78,6 +89,16 @@ def save_drives(model: Model, path: str | PathLike[str]) -> None:
     ------
     OSError
         The file cannot be written.
+
+    Examples
+    --------
+    >>> robot = copy.copy(model)
+    >>> robot.drives = robot.drives.with_values(offset=0.2)
+    >>> place = tempfile.TemporaryDirectory()
+    >>> drives_file = Path(place.name) / "arm.drives.yaml"
+    >>> dyn_ros.save_drives(robot, drives_file)
+    >>> print(drives_file.read_text().splitlines()[3])
+      shoulder_yaw:
     """
     import yaml
     drives, joints = model.drives, {}

@@ -352,7 +352,8 @@ def exit_code(words):
 
 @kind("dyn_ros")
 def _own_command(graph, words):
-    if words[0] in ("demo", "precompile", "view") or "--scheduler" in words:    # other tests
+    if (words[0] in ("demo", "precompile", "view") or "--scheduler" in words    # other tests
+            or "--loaded" in words):
         cli._parser().parse_args(words)
     else:
         if words[0] == "export" and "--model" not in words:
@@ -448,6 +449,8 @@ def test_every_fence_has_a_language_that_is_tested():
     for page in PAGES:
         for language, code in FENCE.findall(page.read_text()):
             assert language in (
-                "python", "bash", "text", "ini", "json", "c", "cpp", "cmake"), page
+                "python", "bash", "text", "ini", "json", "c", "cpp", "cmake", "yaml"), page
             if language == "json":
                 json.loads(code)
+            if language == "yaml":
+                yaml.safe_load(code)

@@ -273,9 +273,12 @@ def normal_equations(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Ar
 
 def _padded(features: ArrayLike) -> tuple[ArrayLike, int]:
     """Features with zeros in the columns that are not used, and the number of the others."""
-    array = np.asarray(features)
+    try:
+        array = np.asarray(features)
+    except ValueError:                  # rejected as other arrays are
+        return features, NFEATURES
     count = array.shape[-1] if array.ndim in (2, 3) else NFEATURES
-    if count >= NFEATURES:              # others are rejected as other arrays are
+    if count >= NFEATURES:
         return features, count
     padded = np.zeros((*array.shape[:-1], NFEATURES))
     padded[..., :count] = array
