@@ -152,8 +152,11 @@ def select(source: Source, request: Request) -> Selection:
 
 def robot_of(robot: Robot, root_joint: RootJoint) -> Model | None:
     """The model of a file, or the model that it is."""
-    return robot if robot is None or isinstance(robot, Model) else Model.from_urdf_file(
-        robot, root_joint)
+    if robot is None or isinstance(robot, Model):
+        return robot
+    if not isinstance(robot, (str, os.PathLike)):      # an int would be an open file
+        raise TypeError(f"robot: expected a dyn_ros.Model or a file, got {robot!r:.80}")
+    return Model.from_urdf_file(robot, root_joint)
 
 
 def _described(source: Source, root_joint: RootJoint) -> Model | None:

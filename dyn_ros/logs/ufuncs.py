@@ -16,6 +16,7 @@ from ..engine.call.data import Data
 from ..engine.kernel.fields import axis_lengths
 from ..engine.kernel.types import Array
 from ..engine.model import Model
+from ..engine.model.inputs import require_model
 
 _SHORT = {"nq": "q", "nv": "v"}
 
@@ -48,6 +49,8 @@ def gufunc(function: Callable[..., Any], model: Model, *, inputs: Sequence[str] 
 
     Raises
     ------
+    TypeError
+        Not a model.
     ValueError
         Not a function of the engine for single states, or an unknown argument.
 
@@ -61,7 +64,7 @@ def gufunc(function: Callable[..., Any], model: Model, *, inputs: Sequence[str] 
     >>> rnea(np.zeros((3, 10, 7)), np.zeros((3, 10, 7)), np.zeros((3, 10, 7))).shape
     (3, 10, 7)
     """
-    return GeneralizedUfunc(function, model, inputs, options)
+    return GeneralizedUfunc(function, require_model(model), inputs, options)
 
 
 class GeneralizedUfunc:

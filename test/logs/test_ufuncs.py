@@ -125,3 +125,12 @@ def test_xarray(chunks):
     expected = dyn_ros.rnea(MODEL, dyn_ros.Data(MODEL), *(each.reshape(400, -1)
                                                          for each in (q, v, a)))
     np.testing.assert_allclose(tau.values.reshape(400, -1), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("call", [
+    lambda path: gufunc(dyn_ros.rnea, 5), lambda path: dyn_ros.logs.read(path, robot=5)])
+def test_a_number_is_no_robot(call, tmp_path):
+    path = tmp_path / "run.csv"
+    path.write_text("time,position.j\n0,0\n1,0\n")
+    with pytest.raises(TypeError, match="expected a dyn_ros.Model.* 5"):
+        call(path)
