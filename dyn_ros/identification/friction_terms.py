@@ -8,9 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..engine.algorithms import joint_torque_regressor
+from ..engine.algorithms.dynamics.friction import step
+from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
-from .quick_fit import OWN, ROWS, measured_joints, quick_fit, torque_rows
+from .motion.filtering import is_actuated
 from .samples import Samples
 
 TERMS = ("stribeck", "root_friction", "load_friction")
@@ -21,6 +24,10 @@ _WIDTHS = (0.01, 0.03, 0.1, 0.2)        # of the largest speed: where the step o
 _DECREASES = (0.03, 0.06, 0.12, 0.25, 0.5)  # of the largest speed, of Stribeck friction
 _AT_REST = 0.01         # of the largest speed; the sign of slower velocities is noise
 _FEWEST = 400           # samples
+_ROWS = 2400            # samples that terms are compared on
+_OWN = 4                # columns of a joint alone: armature, damping, Coulomb friction, offset
+_WEIGHTINGS = 2         # of the joints by their errors
+_SINGULAR = 1e-6        # relative to the largest eigenvalue
 
 
 class FrictionTerms(NamedTuple):
@@ -39,12 +46,6 @@ class FrictionTerms(NamedTuple):
                        [np.ravel(model.inertial_parameters), model.armature]))
 
 
-def step(v: Array, width: Array | float) -> Array:
-    """The sign of velocities, which changes linearly between minus and plus the width."""
-    wide = np.asarray(width) > 0.0
-    return np.where(wide, np.clip(v / np.where(wide, width, 1.0), -1.0, 1.0), np.sign(v))
-
-
 def choose_terms(model: Model, samples: Samples, stribeck: Array,
                  allowed: Sequence[str] = TERMS) -> FrictionTerms:
     """The terms that lower the error of torques that were held out, for each joint.
@@ -55,7 +56,7 @@ def choose_terms(model: Model, samples: Samples, stribeck: Array,
     terms = FrictionTerms.none(model)
     given = np.isfinite(stribeck)
     terms.chosen[0], terms.stribeck[given] = given, stribeck[given]
-    some = samples.take(slice(None, None, 1 + len(samples) // ROWS))
+    some = samples.take(slice(None, None, 1 + len(samples) // _ROWS))
     v, tau = model.drives.motor_velocity(some.v), model.drives.to_motors(some.tau)
     counted = measured_joints(model, v, tau)
     if len(some) < _FEWEST or samples.contacts or not len(counted):
@@ -159,11 +160,58 @@ def _is_better(found: Array, error: Array) -> bool:
 def _fit(model: Model, some: Samples, tau: Array, joints: np.ndarray, train: np.ndarray
          ) -> tuple[Array, Array]:
     """Bodies and armature from some of the samples, and their torques (B, nv)."""
-    rows = torque_rows(model, some.q, some.v, some.a, joints)
-    x = quick_fit(rows, tau[:, joints].T, train)
+    rows = _torque_rows(model, some.q, some.v, some.a, joints)
+    x = _quick_fit(rows, tau[:, joints].T, train)
     bodies = 10 * model.njoints
     load = np.concatenate([x[:bodies], np.zeros(model.nv)])
-    load[bodies + joints] = x[bodies::OWN]
+    load[bodies + joints] = x[bodies::_OWN]
     torque, a = np.zeros_like(tau), model.drives.motor_velocity(some.a)
-    torque[:, joints] = (rows[:, :, :bodies] @ x[:bodies]).T + a[:, joints] * x[bodies::OWN]
+    torque[:, joints] = (rows[:, :, :bodies] @ x[:bodies]).T + a[:, joints] * x[bodies::_OWN]
     return load, torque
+
+
+# --- least squares of a few samples
+
+def measured_joints(model: Model, v: Array, tau: Array) -> np.ndarray:
+    """Indices of velocities of joints that move and whose torque is measured."""
+    return np.flatnonzero(is_actuated(model) & (np.ptp(tau, axis=0) > 0.0)
+                          & (np.ptp(v, axis=0) > 0.0))
+
+
+def _torque_rows(model: Model, q: Array, v: Array, a: Array, joints: np.ndarray) -> Array:
+    """Columns of the torques of some motors, (joints, B, 10 njoints + 4 joints)."""
+    W = joint_torque_regressor(model, Data(model), q, v, a)
+    drives, bodies = model.drives, W.shape[2]
+    W = drives.to_motors(W.swapaxes(1, 2)).swapaxes(1, 2)
+    v, a = drives.motor_velocity(v), drives.motor_velocity(a)
+    rows = np.zeros((len(joints), len(q), bodies + _OWN * len(joints)))
+    for n, k in enumerate(joints):
+        rows[n, :, :bodies] = W[:, k]
+        rows[n, :, bodies + _OWN * n:][:, :_OWN] = np.column_stack(
+            [a[:, k], v[:, k], np.sign(v[:, k]), np.ones(len(q))])
+    return rows
+
+
+def _quick_fit(rows: Array, torque: Array, train: np.ndarray) -> Array:
+    """Parameters from some of the samples, each joint weighted by its error.
+
+    ``rows`` are (joints, B, p), ``torque`` (joints, B), ``train`` (B,) of bool.
+    """
+    size = np.std(torque, axis=1)
+    for _ in range(_WEIGHTINGS):
+        x = _least_squares(rows[:, train] / size[:, None, None], torque[:, train] / size[:, None])
+        error = torque[:, train] - rows[:, train] @ x
+        size = np.maximum(np.sqrt(np.mean(error ** 2, axis=1)), 1e-9 * size)
+    return x
+
+
+def _least_squares(rows: Array, values: Array) -> Array:
+    """The solution of the rows (..., p), without combinations that they do not determine."""
+    A = rows.reshape(-1, rows.shape[-1])
+    H = A.T @ A
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-300))
+    squares, vectors = np.linalg.eigh(H * scale * scale[:, None])
+    kept = squares > _SINGULAR * squares[-1]
+    F = scale[:, None] * vectors[:, kept]
+    solution: Array = F @ ((F.T @ (A.T @ values.ravel())) / squares[kept])
+    return solution

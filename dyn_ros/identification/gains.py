@@ -13,14 +13,14 @@ from scipy.optimize import least_squares
 from scipy.special import stdtrit
 
 from ..engine.algorithms import joint_torque_regressor, rnea
+from ..engine.algorithms.dynamics.friction import step
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.inputs import require_model
-from ..engine.model.parameters import from_pseudo_inertia, pseudo_inertia
 from .base_parameters import Unknowns, structure
-from .friction_terms import TERMS, choose_terms, step
-from .quick_fit import measured_joints
+from .friction_terms import TERMS, choose_terms, measured_joints
+from .payload import payload_columns
 from .samples import Samples
 
 _ROWS = 4000            # samples of a recording, at most
@@ -179,12 +179,7 @@ class _Problem:
         Y = W[:, self.joints][:, :, self.independent]
         if load < 0:
             return _Recording(samples, Y, np.zeros((*Y.shape[:2], 10)), -1)
-        place = model.tree.frames[model.frame_index(frames[load])]
-        if place.parent < 0:
-            raise ValueError(f"frame: {frames[load]!r} is fixed; name one that moves")
-        X = place.placement
-        own = from_pseudo_inertia(X @ pseudo_inertia(np.eye(10)) @ X.T).T   # frame to joint
-        columns = slice(10 * place.parent, 10 * place.parent + 10)
+        columns, own = payload_columns(model, model.frame_index(frames[load]))
         return _Recording(samples, Y, W[:, self.joints][:, :, columns] @ own, load)
 
     def _rows(self, k: int) -> list[Array]:

@@ -190,6 +190,16 @@ def _scatter(changes: Array) -> tuple[Array, int]:
     return np.maximum(of_blocks + of_joints - both, of_blocks), blocks
 
 
+def payload_columns(model: Model, index: int) -> tuple[slice, Array]:
+    """The columns of the body that carries a frame, and (10, 10) from the frame to its joint."""
+    place = model.tree.frames[index]
+    if place.parent < 0:
+        raise ValueError(f"frame: {model.frame_names[index]!r} is fixed; name one that moves")
+    X = place.placement
+    own: Array = from_pseudo_inertia(X @ pseudo_inertia(np.eye(10)) @ X.T).T
+    return slice(10 * place.parent, 10 * place.parent + 10), own
+
+
 def _equations(model: Model, samples: Samples, frame: str | int,
                offset: ArrayLike | None) -> tuple[Array, Array]:
     """The payload's columns of the regressor, (B, nv, 10), and the torques that it explains."""
@@ -197,12 +207,7 @@ def _equations(model: Model, samples: Samples, frame: str | int,
     if not 0 <= index < len(model.frame_names):
         raise ValueError(f"frame: expected a name, or an index from 0 to "
                          f"{len(model.frame_names) - 1}, got {frame!r}")
-    place = model.tree.frames[index]
-    if place.parent < 0:
-        raise ValueError(f"frame: {model.frame_names[index]!r} is fixed; name one that moves")
-    data, X = Data(model), place.placement
-    own = from_pseudo_inertia(X @ pseudo_inertia(np.eye(10)) @ X.T).T   # frame to joint
-    columns = slice(10 * place.parent, 10 * place.parent + 10)
+    data, (columns, own) = Data(model), payload_columns(model, index)
     constant = 0.0 if offset is None else one_each("offset", offset, model.nv)
     W, y = [], []
     for first in range(0, len(samples), _PART):

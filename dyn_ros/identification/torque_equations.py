@@ -14,12 +14,13 @@ import numpy as np
 
 from ..engine import algorithms
 from ..engine.algorithms import rnea
+from ..engine.algorithms.dynamics.friction import step
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model, ReferenceFrame
 from . import normal_equations as ne
 from .base_parameters import Unknowns, in_columns
-from .friction_terms import FrictionTerms, step
+from .friction_terms import FrictionTerms
 from .motion.filtering import is_actuated
 from .samples import Samples
 

@@ -53,7 +53,7 @@ def joint_friction(model: Model, v: ArrayLike, torque: ArrayLike | None = None) 
     friction = _unloaded(model, drives, motors)
     if torque is not None:
         load = np.abs(drives.to_motors(_valid(model, "torque", torque)))
-        friction = friction + drives.load_friction * load * step(drives, motors)
+        friction = friction + drives.load_friction * load * step(motors, drives.friction_velocity)
     return drives.to_joints(friction)
 
 
@@ -89,7 +89,8 @@ def without_friction(model: Model, drives: Drives, v: ArrayLike, name: str,
     """As ``torque_without_friction``, with other drives and another name of the argument."""
     motors = drives.motor_velocity(_valid(model, "v", v))
     left = drives.to_motors(_valid(model, name, torque)) - _unloaded(model, drives, motors)
-    left = left / (1.0 + drives.load_friction * step(drives, motors) * np.sign(left))
+    sign = step(motors, drives.friction_velocity) * np.sign(left)
+    left = left / (1.0 + drives.load_friction * sign)
     return drives.to_joints(left)
 
 
@@ -134,11 +135,10 @@ def with_gravity(model: Model, data: Data, q: ArrayLike, torque: Array) -> Array
     return torque + compensated * generalized_gravity(model, data, q)
 
 
-def step(drives: Drives, v: Array) -> Array:
-    """The sign of the velocities of the motors, which changes linearly at low speed."""
-    width = drives.friction_velocity
-    slow = np.clip(v / np.where(width > 0.0, width, 1.0), -1.0, 1.0)
-    return np.where(width > 0.0, slow, np.sign(v))
+def step(v: Array, width: Array | float) -> Array:
+    """The sign of velocities, which changes linearly between minus and plus the width."""
+    wide = np.asarray(width) > 0.0
+    return np.where(wide, np.clip(v / np.where(wide, width, 1.0), -1.0, 1.0), np.sign(v))
 
 
 def _unloaded(model: Model, drives: Drives, v: Array) -> Array:
@@ -147,7 +147,7 @@ def _unloaded(model: Model, drives: Drives, v: Array) -> Array:
     if drives.has_own_friction:
         dry = (dry + drives.root_friction * np.sqrt(np.abs(v))
                + drives.stribeck * np.exp(-(v / drives.stribeck_velocity) ** 2))
-    friction: Array = model.damping * v + dry * step(drives, v) + drives.offset
+    friction: Array = model.damping * v + dry * step(v, drives.friction_velocity) + drives.offset
     return friction
 
 
