@@ -43,7 +43,7 @@ def load_drives(model: Model, path: str | PathLike[str]) -> None:
         or "link"), ``armature``, ``damping``, ``friction``, and other attributes of ``Drives``. The
         gain is multiplied by the gear ratio. Motors that move several joints are described by
         ``motors``, with ``joints``, a list of their names, and ``matrix``, the velocities of the
-        motors for those of these joints.
+        motors for velocities of these joints.
 
     Raises
     ------

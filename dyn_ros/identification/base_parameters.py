@@ -37,9 +37,9 @@ class Unknowns:
     ``bodies`` is the number of those of bodies, ``names`` are such as "friction(elbow)", ``active``
     (p,) whether each is estimated, ``order`` that in which they are preferred as leading ones of
     combinations, ``local`` (nv, c) the columns of each row of the equations: those of all bodies
-    and its own features, or all if rows are combined. Features in ``chosen`` are those of all
-    joints with one coordinate, ``further`` (nv,) of bool those of some. ``features`` are the names
-    of all.
+    and its own features, or all if rows are combined. All joints with one coordinate have
+    the features in ``chosen``; ``further`` are features of some joints, (nv,) of bool. ``features``
+    are the names of all.
     """
 
     def __init__(self, model: Model, chosen: Sequence[str], are_combined: bool = False,

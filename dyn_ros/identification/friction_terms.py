@@ -121,7 +121,7 @@ class _Joint:
 
     def _free(self, terms: FrictionTerms, allowed: Sequence[str], width: float
               ) -> Iterator[tuple[float, Callable[[Array], Array]]]:
-        """Terms of either sign; the velocity is that of Stribeck friction, or 0."""
+        """Terms of either sign, with the velocity of Stribeck friction, or 0."""
         if "root_friction" in allowed:
             yield 0.0, lambda torque: np.sqrt(np.abs(self.v)) * step(self.v, width)
         if "stribeck" in allowed and not terms.chosen[0, self.k]:

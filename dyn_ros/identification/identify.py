@@ -83,9 +83,9 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
         Residuals above this multiple of the noise count linearly, not squared (Huber 1964). None:
         all count squared.
     held_out : float
-        Fraction of the samples that a first estimate does not use, in a few whole stretches. Its
-        errors on them are those of
-        ``Identification.joints``. The result is then estimated from all samples.
+        Fraction of the samples that a first estimate does not use, in a few whole stretches.
+        ``Identification.joints`` has its errors on them. The result is then estimated from all
+        samples.
     seed : int
         Of the choice of these samples.
     threads : int

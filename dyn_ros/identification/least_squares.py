@@ -269,7 +269,7 @@ def _require_equations(contacts: tuple[str, ...], count: float, parameters: int)
 
 
 def common(correlations: Array) -> float:
-    """The correlation length that stands for those of all rows."""
+    """One correlation length for all rows."""
     return float(np.median(correlations))
 
 

@@ -101,7 +101,7 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
         Name or index of the frame in which the result is expressed, and whose link carries the
         payload.
     offset : (nv,) array_like, optional
-        Constant torques to subtract, besides those of ``model.drives`` [N m, N].
+        Constant torques to subtract, in addition to ``model.drives.offset`` [N m, N].
     noise : (nv,) array_like, optional
         Standard deviation of the measured torques [N m, N]. Estimated by default.
     friction : bool

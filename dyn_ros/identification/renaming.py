@@ -16,7 +16,7 @@ _NUMBERS = re.compile(r"(\d+)(?:-(\d+))?")
 def renamed(model: Model, given: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
     """The column of each signal, by what it would be called, such as "position.elbow".
 
-    ``given`` is as for ``Samples.from_table``, ``names`` are those of the columns.
+    ``given`` is as for ``Samples.from_table``, ``names`` are the names of the columns.
     """
     columns: dict[str, str] = {}
     for key, value in given.items():

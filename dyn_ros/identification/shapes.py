@@ -41,7 +41,7 @@ def link_shapes(description: str | bytes, folders: Folders = ()) -> dict[str, Ar
     description : str or bytes
         The URDF.
     folders : sequence of str or PathLike
-        Folders to search for meshes, in addition to those of a sourced ROS workspace. Meshes
+        Folders to search for meshes, in addition to a sourced ROS workspace. Meshes
         require trimesh: ``pip install dyn_ros[check]``.
 
     Returns

@@ -350,7 +350,7 @@ class TorqueEquations:
         return np.median(sums, axis=0)
 
     def _known(self, samples: Samples) -> Array:
-        """Measured torque and that of external forces, tau + J' f, of the motors, (B, nv)."""
+        """Measured torque and the torque of external forces, tau + J' f, of motors, (B, nv)."""
         if samples.f_ext is None:
             return self._drives.to_motors(samples.tau)
         state = samples.q, samples.v, samples.a

@@ -225,7 +225,7 @@ class _Maker:
                      "m/s" if row in self._lengths else "rad/s")
         self.add_rows("effort", self._tau)
         for name, row in self.rows.items():
-            if (unit := self._model.drives.unit[row]) != "N m":     # that of all which declare none
+            if (unit := self._model.drives.unit[row]) != "N m":     # the default
                 self.units[f"effort.{name}"] = unit
 
     def _position_unit(self, name: str) -> str:

@@ -260,7 +260,7 @@ class Owners:
 
 
 def reported_joints(source: Source, model: Model, topics: Iterable[str] | None) -> set[str]:
-    """The joints that messages at the start of a recording report, those of other robots too."""
+    """The joints that messages at the start of a recording report, also of other robots."""
     selection = Selection(model, _joint_topics(source, topics), exclusive=False, name=source.name)
     owners = _owners(source, selection)
     return {*owners.joints, *owners.others}

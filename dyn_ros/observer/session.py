@@ -38,14 +38,14 @@ Index = NDArray[np.int64]
 class Setup(NamedTuple):
     """What an observer is computed with."""
 
-    constant: Array                 # (nv,), factor of measured efforts, besides the drives' gain
+    constant: Array                 # (nv,), factor of measured efforts; multiplies the drives' gain
     gains: Array                    # (nv,) [1/s]
     method: Any
     smoothing: float                # bandwidth of the second low pass [1/s]; 0: none
     friction: bool
     friction_velocity: float        # [rad/s, m/s]
     noise: Mapping[str, Array]      # (nv,) each; arguments of ``MomentumObserver`` for "kalman"
-    delay: float                    # of efforts, besides the drives' delay [s]
+    delay: float                    # of efforts, added to the drives' delay [s]
     max_gap: float                  # [s]
 
     @classmethod

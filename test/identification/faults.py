@@ -6,7 +6,7 @@
     seen = jittered(with_gaps(recording), 3e-4)                 # faults can be combined
     samples = seen.samples(model)
 
-The exact arrays of what is returned are those of its rows. Where values repeat, they are what was
+The exact arrays of the result have the same rows. Where values repeat, they are what was
 true when they were measured.
 """
 import dataclasses
@@ -25,7 +25,7 @@ def rows_of(recording, rows):
 def jittered(recording, size=3e-4, seed=0):
     """Stamps of the computer that receives the measurements: late by a random time [s], in order.
 
-    The times of the measurements are those of ``recording``.
+    The times of the measurements do not change.
     """
     rng = np.random.default_rng(seed)
     late = np.clip(size * rng.standard_normal(len(recording.time)), -3.0 * size, 3.0 * size)

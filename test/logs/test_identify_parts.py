@@ -99,7 +99,7 @@ def test_parts_give_what_memory_gives(request, workers, name, changes):
 
 
 def test_parts_have_the_same_terms_of_friction(loaded, workers):
-    """The load is that of an estimate from some of the parts, which differs a little."""
+    """The load comes from an estimate of some parts, which differs a little."""
     folder, found = loaded
     model = load_robot("ur10")
     result = identify_parts(model, parts(folder, model, len(found.time)), workers, cutoff=10.0,

@@ -38,7 +38,7 @@ def with_losses(model, coupled=False, **values):
 
 
 def applied(lossy, motion, v):
-    """Torques of the motors of a robot with losses, from those of one without."""
+    """Torques of the motors of a robot with losses, from torques without."""
     return motion + dyn_ros.joint_friction(lossy, v, motion)
 
 

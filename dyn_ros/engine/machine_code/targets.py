@@ -29,7 +29,7 @@ class Target(NamedTuple):
 
 
 _X86, _ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
-TARGETS = {                             # those of one architecture from the least to the best
+TARGETS = {                             # of one architecture from the least to the best
     "x86-64-v2": Target(_X86, "x86-64-v2", lanes=4, has_fma=False),
     "x86-64-v3": Target(_X86, "x86-64-v3"),
     "x86-64-v4": Target(_X86, "x86-64-v4", "-prefer-256-bit"),

@@ -64,8 +64,8 @@ class Drives:
         Of motors with a coupling [kg m2, kg]; zeros without one, where ``model.armature`` has it.
         With one, that has its diagonal at the joints.
     coupling : (nv, nv) ndarray or None
-        Motor velocities are ``coupling @ v``, torques at the joints ``coupling.T @`` those of the
-        motors. Motor k has the name, the gain and the friction of velocity k. None: each motor
+        Motor velocities are ``coupling @ v``, torques at the joints ``coupling.T @`` the motors'
+        torques. Motor k has the name, the gain and the friction of velocity k. None: each motor
         moves its own joint.
 
     Examples
@@ -127,7 +127,7 @@ class Drives:
         return replace(self, unit=tuple(self.unit[k] for k in rows), coupling=coupling, **arrays)
 
     def put(self, indices: Sequence[int], other: Drives) -> Drives:
-        """These drives, with others as those of some velocities."""
+        """These drives, with the others for some velocities."""
         rows, values = np.asarray(indices, int), dict(vars(self))
         for name, value in vars(other).items():
             if isinstance(value, np.ndarray) and name != "coupling":
@@ -162,15 +162,15 @@ class Drives:
         return torque if self.coupling is None else torque @ np.linalg.inv(self.coupling)
 
     def to_joints(self, torque: Array) -> Array:
-        """Torques at the joints from those of the motors, (..., nv)."""
+        """Torques at the joints from torques of the motors, (..., nv)."""
         return torque if self.coupling is None else torque @ self.coupling
 
     def from_motor_gradient(self, gradient: Array) -> Array:
-        """Derivatives with respect to torques at the joints from those of the motors, (..., nv)."""
+        """Gradients for torques at the joints from gradients for motor torques, (..., nv)."""
         return gradient if self.coupling is None else gradient @ np.linalg.inv(self.coupling).T
 
     def rotor_torque(self, a: Array) -> Array:
-        """Torques of coupled rotors besides those of ``model.armature``, (..., nv).
+        """Torques of coupled rotors that ``model.armature`` lacks, (..., nv).
 
         The latter has the diagonal of G' J G, with the rotor inertias J and the coupling G.
         """

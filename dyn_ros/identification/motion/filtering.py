@@ -120,7 +120,7 @@ def lowest_cutoff(spectra: Sequence[Spectrum], rate: float, longest: float,
                   derivative: int = 2) -> float:
     """The lowest cutoff that leaves all but a fiftieth of the velocities [Hz].
 
-    Each joint counts relative to its own motion; the arguments are those of ``choose_cutoff``.
+    Each joint counts relative to its own motion; the arguments are as for ``choose_cutoff``.
     """
     candidates = np.geomspace(_shortest(rate, longest), min(HIGHEST * rate, FASTEST), 50)
     removed = np.zeros(len(candidates))

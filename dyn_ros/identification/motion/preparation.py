@@ -270,7 +270,7 @@ class _Preparation:
         return same[self.rows()]
 
     def held(self) -> NDArray[np.bool_]:
-        """Whether the efforts of each kept row are those of the row before, as in most rows."""
+        """Whether each kept row repeats the efforts of the row before, as most rows do."""
         held = self._held
         if held is None:
             return np.zeros(0, bool)

@@ -26,7 +26,7 @@ def friction_effort(v, damping, coulomb, reversal):
 def joint_friction(model: Model, v: ArrayLike, torque: ArrayLike | None = None) -> Array:
     """Torques of the joints that overcome friction, and their constant offsets.
 
-    Those of ``model.damping``, ``model.friction`` and ``model.drives``, whose documentation has the
+    From ``model.damping``, ``model.friction`` and ``model.drives``, whose documentation has the
     formula. The motors of a robot apply ``tau + joint_friction(model, v, tau)`` for
     ``tau = rnea(model, data, q, v, a)``. At rest Coulomb friction is not determined by the state;
     here it is zero.
