@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..drives import save_drives
+from ..drives.efforts import rescaled
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.urdf.text import encoding_of
@@ -202,7 +203,8 @@ def _validated(options: argparse.Namespace, model: Model, result: Identification
             samples.append(_prepared(options, model, result.model, result.samples.cutoff, path))
     joined = Samples.concatenate(samples)
     constants = result.identified.drives.gain / result.model.drives.gain
-    return result.errors(dataclasses.replace(joined, tau=joined.tau * constants))
+    return result.errors(dataclasses.replace(
+        joined, tau=rescaled(result.model, joined.q, joined.tau, constants)))
 
 
 def _prepared(options: argparse.Namespace, model: Model, arm: Model, cutoff: float, path: Path

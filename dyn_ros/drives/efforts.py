@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.algorithms import measured_torque
+from ..engine.algorithms.dynamics.friction import with_gravity
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
@@ -30,6 +31,17 @@ def to_torques(model: Model, arrays: dict[str, Any], segments: Sequence[tuple[in
         # one that is never measured stays constant
         effort[:] = np.where(drives.is_compensated & ~is_measured, effort, torque)
     return arrays
+
+
+def rescaled(model: Model, q: Array, torque: Array, constants: Array) -> Array:
+    """Torques at the joints (B, nv), if the gains of the drives are ``constants`` times as large.
+
+    Gravity torques that the drives subtract remain.
+    """
+    drives = model.drives
+    gravity = with_gravity(model, Data(model), q, np.zeros_like(torque))
+    scaled = drives.to_joints(constants * drives.to_motors(torque - gravity)) + gravity
+    return np.where(constants == 1.0, torque, scaled) if drives.coupling is None else scaled
 
 
 def _without_delay(delay: Array, arrays: dict[str, Any], segments: Sequence[tuple[int, int]]

@@ -21,6 +21,7 @@ _OF_DRIVES = {"delay": 0.0, "offset": 0.0, "load_friction": 0.0, "root_friction"
 _EFFORT = ("unit", "gain", "gear_ratio", "gravity_compensated", "side")
 _KEYS = (*_EFFORT, *_OF_MODEL, *_OF_DRIVES)
 _SIDES = ("motor", "link")
+_ROTOR = ("armature", "rotor_inertia")
 _DIGITS = 10            # that are written
 _HEADER = """\
 # What the drives of {name} report as effort, and what they lose to friction.
@@ -171,6 +172,10 @@ def _read(model: Model, content: Mapping[str, Any]) -> tuple[dict[str, Array], d
             if joint["side"] not in _SIDES:
                 raise ValueError(f"{where}side: expected motor or link, got {joint['side']!r:.80}")
             values["is_link_side"][k] = joint["side"] == "link"
+            for key in _ROTOR if joint["side"] == "link" else ():
+                if joint.get(key):
+                    raise ValueError(f"{where}{key}: expected none with side: link, where rotors "
+                                     f"do not act, got {joint[key]!r:.80}; remove one of them")
         for arrays, names in ((own, _OF_MODEL), (values, _OF_DRIVES)):
             for key in names:
                 if key in joint:

@@ -42,7 +42,8 @@ class GainEstimate:
     Attributes
     ----------
     gain : (nv,) ndarray
-        Torque per unit of measured effort, of either sign; NaN for joints that were not measured.
+        Torque per unit of measured effort, of either sign; NaN for joints that were not measured,
+        or whose drives subtract gravity.
     lower, upper : (nv,) ndarray
         95 % confidence intervals of the gains.
     center : (loads, 3) ndarray
@@ -155,12 +156,13 @@ class _Problem:
                              f"load, got {len(frames)}")
         some = [one.take(slice(None, None, 1 + len(one) // _ROWS)) for one in (*free, *loaded)]
         self.model, self.masses = model, masses
-        joints = set(range(model.nv))
+        joints = set(np.flatnonzero(~model.drives.is_compensated).tolist())
         for one in some:
             joints &= set(measured_joints(model, one.v, one.tau).tolist())
         self.joints = np.array(sorted(joints), int)
         if not len(self.joints):
-            raise ValueError("free, loaded: no joint moves and has efforts in all recordings")
+            raise ValueError("free, loaded: no joint moves and has efforts with gravity in all "
+                             "recordings")
         base = structure(Unknowns(model, ()))
         self.independent = base.independent
         self.recordings = [self._recording(one, n - len(free), frames)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
+from ..drives.efforts import rescaled
 from ..engine.algorithms import rnea
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array, ArrayLike
@@ -74,7 +75,7 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
         the same criterion.
     motor_constants : float or (nv,) array_like, optional
         Torque per unit of measured effort, if efforts are not torques but currents, for example;
-        of either sign.
+        of either sign. Multiplies the gains of ``model.drives``.
     noise : float or (nv,) array_like, optional
         Standard deviation of the noise of each measured torque [N m, N]. Estimated by default.
     regularization : float
@@ -189,7 +190,8 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
         if not constants.all():
             raise ValueError(f"motor_constants: expected numbers other than 0, got "
                              f"{constants.tolist()}")
-        samples = dataclasses.replace(samples, tau=samples.tau * constants)
+        samples = dataclasses.replace(
+            samples, tau=rescaled(model, samples.q, samples.tau, constants))
     chosen = FEATURES[not armature:1 + 3 * friction]
     given = None if noise is None else positive_each("noise", noise, model.nv)
     velocity = (np.full(model.nv, np.inf) if stribeck is None

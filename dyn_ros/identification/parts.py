@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..engine.kernel.types import Array, ArrayLike
+from ..drives.efforts import rescaled
+from ..engine.kernel.types import Array
 from .identify import Solution, joint_results, squares_of
 from .least_squares import Fit, Problem
 from .normal_equations import Conditions, Equations
@@ -39,14 +40,15 @@ class Stage(NamedTuple):
     conditions: Conditions
     fitted: Fit
     estimate: Array         # (p,), of which residuals are outliers or not
-    constants: Array | float        # of the motors
+    constants: Array                # (nv,) of the motors
     length: int             # number of samples of a block
 
     def sums(self, samples: Samples, rows: np.ndarray, is_known: bool) -> Sums:
         """What rows of some samples contribute; ``is_known``: also to the first estimate."""
         problem, fitted, noise = self.problem, self.fitted, self.fitted.estimate.noise
         limit = (problem.huber or math.inf) * noise
-        samples = dataclasses.replace(samples, tau=samples.tau * self.constants)
+        samples = dataclasses.replace(samples, tau=rescaled(
+            problem.unknowns.model, samples.q, samples.tau, self.constants))
         part = TorqueEquations(problem.unknowns, samples, rows.astype(np.int32), self.conditions)
         equations, outliers, count = part.sums(0.0, 0.0), 0, 0
         if problem.huber is not None:
@@ -74,11 +76,11 @@ class Stage(NamedTuple):
         return bool(total.outliers * change.max(initial=0.0) > _PRECISION * max(total.rows, 1))
 
 
-def stage_after(first: Solution, share: float, motor_constants: ArrayLike | None) -> Stage:
+def stage_after(first: Solution, share: float) -> Stage:
     """The stage after a first estimate; all samples are ``share`` times those that it knows."""
     problem, fitted = first.problem, first.fitted
     return Stage(problem, first.equations.conditions, fitted, fitted.estimate.parameters,
-                 1.0 if motor_constants is None else np.asarray(motor_constants),
+                 first.constants,
                  problem.block_length(int(share * len(first.samples)), fitted.correlations))
 
 

@@ -218,7 +218,7 @@ def identify_parts(model: Model, calls: Sequence[Call], workers: Workers, *,
     some = evenly(len(calls), _FIRST)
     cutoff = cutoff or _cutoff([calls[k] for k in some], workers)
     first = _first_solution(model, [calls[k] for k in some], workers, cutoff, progress, options)
-    stage = parts.stage_after(first, len(calls) / len(some), options["motor_constants"])
+    stage = parts.stage_after(first, len(calls) / len(some))
     for n in range(_WEIGHTINGS):
         jobs = [_with(partial(_sums, stage, cutoff, k in some), call)
                 for k, call in enumerate(calls)]

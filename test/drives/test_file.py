@@ -28,6 +28,7 @@ def test_what_is_written_is_read(model, tmp_path):
     rng, nv = np.random.default_rng(0), model.nv
     own = rng.normal(size=(5, nv)).round(6)
     model.armature, model.damping, model.friction = rng.uniform(size=(3, nv)).round(6)
+    model.armature = np.where(own[3] > 0.0, 0.0, model.armature)      # not behind the gear
     model.drives = dyn_ros.Drives.of(
         nv, unit=("A",) * nv, gain=own[0], delay=own[1], is_compensated=own[2] > 0.0,
         is_link_side=own[3] > 0.0, offset=own[4], load_friction=0.1, root_friction=own[1],
@@ -53,6 +54,8 @@ def test_a_file_changes_what_it_mentions(model, tmp_path):
 
 
 @pytest.mark.parametrize("text, reason", [
+    ("joints: {wrist_roll: {side: link, armature: 0.2}}",
+     "joint 'wrist_roll': armature: expected none with side: link, where rotors do not act"),
     ("joints: {wrist_roll: {gain: .nan}}", "gain: expected finite numbers, got nan"),
     ("joints: {wrist_roll: {gain: 0}}", "gain: expected numbers other than 0, got 0 in gain[6]"),
     ("joints: {wrist_roll: {gain: high}}",

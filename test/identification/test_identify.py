@@ -193,6 +193,21 @@ def test_motor_constants():
                                atol=1e-9)
 
 
+def test_motor_constants_leave_compensated_gravity_as_it_is():
+    model, recording = recorded("ur10")
+    samples = recording.samples(model)
+    constants = np.array([10.0, 12.0, 1.0, 3.0, 1.0, 1.5])
+    own = copy.copy(model)
+    own.drives = model.drives.with_values(is_compensated=[False, True, True, False, True, False])
+    gravity = own.drives.is_compensated * dyn_ros.generalized_gravity(
+        model, dyn_ros.Data(model), samples.q)
+    currents = dataclasses.replace(samples, tau=(samples.tau - gravity) / constants + gravity)
+    result = identify(own, currents, motor_constants=constants)
+    np.testing.assert_allclose(result.base.estimate, identified("ur10").base.estimate, rtol=1e-6,
+                               atol=1e-9)
+    np.testing.assert_array_equal(result.identified.drives.gain, constants)
+
+
 def test_outliers():
     model, recording = recorded("ur10")
     samples = recording.samples(model)
