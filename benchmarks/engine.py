@@ -31,6 +31,7 @@ import peer
 
 STATES = 8000
 RECORDED = 1_000_000
+SMALL = 1e-14           # errors up to here are not listed
 ARM = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 
 
@@ -117,8 +118,22 @@ def take_turns(ours, theirs, turns, rounds, repeats):
     return np.array(times)
 
 
+def cell(ours, theirs, digits):
+    """Return the time of dyn_ros, and the speedup in parentheses."""
+    return f"{ours:.{digits}f} ({theirs / ours:.1f})"
+
+
+def table(*columns):
+    """Yield the lines of a table of single states and batches with one and two threads."""
+    yield "| | one state | batch, one thread | batch, two threads |"
+    yield "| --- | --- | --- | --- |"
+    for cells in zip(*columns, strict=True):
+        assert len({name for name, _ in cells}) == 1
+        yield "| " + " | ".join([f"`{cells[0][0]}`", *(text for _, text in cells)]) + " |"
+
+
 def one_state(pair):
-    """Yield rows: name, dyn_ros [us], Pinocchio [us], ratio."""
+    """Yield the name and the cell of each function, of single states."""
     q, v, a, _ = pair.state()
     for name, case in CASES.items():
         count = len(case.takes)
@@ -126,7 +141,7 @@ def one_state(pair):
             partial(getattr(dyn_ros, name), pair.model, pair.data, *(q, v, a)[:count]),
             partial(case.theirs, pair.pin, pair.pin_data, *(pair.to_pin_q(q), v, a)[:count]),
             60, 1, 300).min(axis=1)
-        yield f"| `{name}` | {a_:.2f} | {b_:.2f} | {a_ / b_:.2f} |"
+        yield name, cell(a_, b_, 2)
 
 
 def call_each(function, pair, arrays):
@@ -136,7 +151,7 @@ def call_each(function, pair, arrays):
 
 
 def batch(pair, threads):
-    """Yield rows: name, dyn_ros [us per state], Pinocchio, speedup."""
+    """Yield the name and the cell of each function, per state of a batch."""
     q, v, a, _ = pair.states(STATES)
     theirs = np.array([pair.to_pin_q(x) for x in q]), v, a
     columns = [np.asfortranarray(x.T) for x in theirs]
@@ -147,12 +162,10 @@ def batch(pair, threads):
                        threads=threads)
         if case.in_parallel:
             yours = partial(case.in_parallel, threads, pool, *columns)
-            against = f"`{case.in_parallel.__name__}`"
         else:
-            yours, against = partial(call_each, case.theirs, pair, theirs[:count]), "a Python loop"
+            yours = partial(call_each, case.theirs, pair, theirs[:count])
         a_, b_ = np.median(take_turns(mine, yours, 3, 5, 1), axis=1)
-        yield (f"| `{name}` | {a_ / STATES:.3f} | {against}, {b_ / STATES:.3f} "
-               f"| {b_ / a_:.1f} |")
+        yield name, cell(a_ / STATES, b_ / STATES, 3)
 
 
 def contact_cases(pair, contacts):
@@ -198,16 +211,16 @@ def contact_cases(pair, contacts):
 
 
 def contacts_one_state(pair, cases):
-    """Yield rows as `one_state`, of robots in contact."""
+    """Yield the same as `one_state`, of robots in contact."""
     q, v, _, tau = pair.state()
     for name, (ours, theirs) in cases.items():
         a_, b_ = take_turns(partial(ours, q, v, tau), partial(theirs, pair.to_pin_q(q), v, tau),
                             60, 1, 300).min(axis=1)
-        yield f"| `{name}` | {a_:.2f} | {b_:.2f} | {a_ / b_:.2f} |"
+        yield name, cell(a_, b_, 2)
 
 
 def contacts_batch(pair, cases, threads):
-    """Yield rows as `batch`, of robots in contact."""
+    """Yield the same as `batch`, of robots in contact."""
     q, v, _, tau = pair.states(STATES)
     theirs = np.array([pair.to_pin_q(x) for x in q]), v, tau
 
@@ -218,8 +231,7 @@ def contacts_batch(pair, cases, threads):
     for name, (ours, call) in cases.items():
         a_, b_ = np.median(take_turns(partial(ours, q, v, tau, threads=threads),
                                       partial(for_all_states, call), 3, 5, 1), axis=1)
-        yield (f"| `{name}` | {a_ / STATES:.3f} | a Python loop, {b_ / STATES:.3f} "
-               f"| {b_ / a_:.1f} |")
+        yield name, cell(a_ / STATES, b_ / STATES, 3)
 
 
 def memory(*shape):
@@ -241,7 +253,7 @@ def as_tuple(results):
 
 
 def accuracy():
-    """Yield rows: name, largest relative error over all robots, fixed and floating, and where."""
+    """Yield rows of the functions whose largest error exceeds 1e-14, over all robots."""
     worst = dict.fromkeys(CASES, (0.0, ""))
     for robot in peer.FILES:
         for root_joint in (None, "floating"):
@@ -258,7 +270,8 @@ def accuracy():
                     e = max(map(error, as_tuple(actual), as_tuple(expected)))
                     worst[name] = max(worst[name], (e, f"{robot}, {root_joint or 'fixed'}"))
     for name, (e, where) in worst.items():
-        yield f"| `{name}` | {e:.1e} | {where} |"
+        if e > SMALL:
+            yield f"| `{name}` | {e:.1e} | {where} |"
 
 
 def contact_report():
@@ -269,19 +282,11 @@ def contact_report():
     yield ""
     yield f"## {robot} on {len(contacts)} feet, each a contact of dimension 3"
     yield ""
-    yield ("Single states, called from Python. The derivatives include the dynamics on both "
-           "sides:")
+    yield ("Pinocchio has no batches here, so it runs in a Python loop. The times of derivatives "
+           "include the dynamics on both sides.")
     yield ""
-    yield "| | dyn_ros [us] | Pinocchio [us] | ratio |"
-    yield "| --- | --- | --- | --- |"
-    yield from contacts_one_state(pair, cases)
-    for threads in (1, 2):
-        yield ""
-        yield f"Batches of {STATES} states, {threads} thread{'s' * (threads > 1)}, per state:"
-        yield ""
-        yield "| | dyn_ros [us] | Pinocchio [us] | speedup |"
-        yield "| --- | --- | --- | --- |"
-        yield from contacts_batch(pair, cases, threads)
+    yield from table(contacts_one_state(pair, cases),
+                     *(contacts_batch(pair, cases, threads) for threads in (1, 2)))
 
 
 def observer_of(model, method):
@@ -313,8 +318,9 @@ def observer_report():
     yield ""
     yield f"## External efforts of arm7, nv = {model.nv}"
     yield ""
-    yield ("`MomentumObserver.update`, called from Python; and `momentum_observer` for a recording "
-           f"of {RECORDED} samples, with the memory that it takes besides samples and result:")
+    yield ("`update` is one call of `MomentumObserver.update` from Python. The other columns are "
+           f"for `momentum_observer` with a recording of {RECORDED} samples; the memory excludes "
+           "the samples and the result.")
     yield ""
     yield "| method | update [us] | 1 thread [s] | 2 threads [s] | memory [MB] |"
     yield "| --- | --- | --- | --- | --- |"
@@ -331,53 +337,45 @@ def report():
     """Yield the lines of the page."""
     yield "# Performance"
     yield ""
-    yield ("Generated by `python benchmarks/engine.py --write docs/performance.md` in one run, "
-           f"compared with Pinocchio {pinocchio.__version__}, on {platform.machine()} with "
-           f"Python {platform.python_version()}. Absolute times depend on the machine; the ratios "
-           "depend on it less.")
+    yield ("`python benchmarks/engine.py --write docs/performance.md` generates this page, here "
+           f"with Pinocchio {pinocchio.__version__} on {platform.machine()} and Python "
+           f"{platform.python_version()}. Both engines are called from Python and run alternately. "
+           "Times depend on the machine; their ratios depend on it less.")
+    yield ""
+    yield ("Each cell is the time of dyn_ros per state in microseconds and, in parentheses, how "
+           f"many times as long Pinocchio takes. A batch has {STATES} states. Pinocchio runs it "
+           "with `rneaInParallel`, with `abaInParallel`, or in a Python loop, which has one "
+           "thread. [Functions in C](native.md) compares calls from C++.")
     for robot, root_joint in ROBOTS:
         pair = peer.new_pair(robot, root_joint, "ignore")
-        yield ""
-        yield f"## {robot}, {root_joint or 'fixed'} base, nv = {pair.model.nv}"
-        yield ""
-        yield "Single states, called from Python:"
-        yield ""
-        yield "| | dyn_ros [us] | Pinocchio [us] | ratio |"
-        yield "| --- | --- | --- | --- |"
-        yield from one_state(pair)
-        for threads in (1, 2):
-            yield ""
-            yield f"Batches of {STATES} states, {threads} thread{'s' * (threads > 1)}, per state:"
-            yield ""
-            yield "| | dyn_ros [us] | Pinocchio [us] | speedup |"
-            yield "| --- | --- | --- | --- |"
-            yield from batch(pair, threads)
-        yield ""
         nv, columns = pair.model.nv, 10 * pair.model.njoints
-        yield (f"For comparison: NumPy's `fill` takes {memory(nv, nv):.3f} us per state to fill "
-               f"{STATES} matrices of {nv} x {nv} numbers. `crba`, `minverse` and "
-               "`coriolis_matrix` return one such matrix per state, `rnea_derivatives` and "
-               f"`aba_derivatives` three. Those of `joint_torque_regressor` have {nv} x {columns} "
-               f"numbers, {memory(nv, columns):.3f} us. The loop with Pinocchio does not store "
-               "them: each state overwrites the results of the previous one in `Data`.")
+        yield ""
+        yield f"## {robot}, {root_joint or 'fixed'} base, nv = {nv}"
+        yield ""
+        yield from table(one_state(pair), batch(pair, 1), batch(pair, 2))
+        yield ""
+        yield (f"NumPy's `fill` takes {memory(nv, nv):.3f} us per state to write a matrix of "
+               f"{nv} x {nv} numbers, and {memory(nv, columns):.3f} us for the {nv} x {columns} "
+               "numbers of `joint_torque_regressor`. A batch of dyn_ros returns the results of "
+               "all states; the loop with Pinocchio keeps only those of the last one.")
     yield from contact_report()
     yield from observer_report()
     yield ""
     yield "## Size"
     yield ""
-    yield ("Chains and binary trees of 10, 100 and 1000 revolute joints, single states, dyn_ros / "
-           "Pinocchio, measured by `python benchmarks/sizes.py`. Memory is the growth of the "
-           "process: the model, the results of these four calls, their working memory and, for "
-           "dyn_ros, their machine code. The memory of Pinocchio's `Data` grows with the cube of "
-           'nv; "more than 8 GB" means that it could not be created within that limit.')
+    yield ("Chains and binary trees of revolute joints: microseconds of dyn_ros / Pinocchio for "
+           "one state, measured by `python benchmarks/sizes.py`. Memory is the growth of the "
+           "process, which for dyn_ros includes the machine code. Pinocchio's `Data` grows with "
+           f"the cube of nv; a dash means that it exceeds {sizes.MEMORY >> 30} GB.")
     yield ""
     yield from sizes.rows()
     yield ""
     yield "## Accuracy"
     yield ""
-    yield (f"Largest difference from Pinocchio, relative to the largest number in the result, over "
-           f"{len(peer.FILES)} robots with fixed and floating base and 5 random states each. One "
-           "of the robots has every type of joint; mimic joints are independent.")
+    yield ("The largest difference from Pinocchio, relative to the largest number in the result, "
+           f"over {len(peer.FILES)} robots with fixed and floating base and 5 random states each. "
+           f"It is below {SMALL:.0e} for all functions of the first table except these. Mimic "
+           "joints are independent here.")
     yield ""
     yield "| | error | robot |"
     yield "| --- | --- | --- |"

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""docs/migration.md: all calls in it run, and the results of both libraries agree."""
+"""docs/migration: all calls in it run, and the results of both libraries agree."""
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,19 +14,23 @@ import dyn_ros
 import peer
 from dyn_ros.engine.call.algorithm import ALGORITHMS
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "migration.md").read_text()
-TABLES = dict(re.findall(r"^##+ (.*?)\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL))
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "migration"
+PAGE = "\n".join((FOLDER / f"{name}.md").read_text() for name in ("pinocchio", "kdl", "idyntree"))
+TABLES = dict(re.findall(r"^##? (?:Migration from )?(.*?)\n(.*?)(?=^#|\Z)", PAGE,
+                         re.MULTILINE | re.DOTALL))
+FIRST = re.findall(r"`(pin[^`]+)`", re.search(r"^In Pinocchio, each row.*?\n\n", TABLES["Contacts"],
+                                              re.MULTILINE | re.DOTALL)[0])
 ONE_DOF = 6                          # joints at the end of either robot
 COMPARED = ("Model and configurations", "Algorithms", "Derivatives", "Values", "Contacts")
 
 
 def rows(*titles):
     """pytest parameters ``theirs, ours``: lists of pieces of code, the last one has the value."""
-    found = [re.split(r" \| ", line.strip("| "))[:2] for title in titles
+    found = [(title, re.split(r" \| ", line.strip("| "))[:2]) for title in titles
              for line in re.findall(r"^\| .*`.*$", TABLES[title], re.MULTILINE)]
     return pytest.mark.parametrize("theirs, ours", [
-        pytest.param(*(re.findall(r"`([^`]+)`", cell) for cell in row), id=row[1].strip("`"))
-        for row in found])
+        pytest.param(FIRST * (title == "Contacts") + theirs, ours, id=row[1].strip("`"))
+        for title, row in found for theirs, ours in [[re.findall(r"`([^`]+)`", x) for x in row]]])
 
 
 def value(code, names):

@@ -689,7 +689,7 @@ def test_a_model_that_is_none_is_named():
 
 
 def test_a_part_of_a_robot_holds_its_hand_without_the_rest():
-    """The numbers of docs/migration.md: the arm of TIAGo, by the whole tree and on its own."""
+    """The numbers of docs/migration/kdl.md: the arm of TIAGo, by the whole tree and on its own."""
     model = dyn_ros.Model.from_urdf(peer.urdf("tiago"))
     q = model.random_configuration(np.random.default_rng(2))
     names = [f"arm_{n}_joint" for n in range(1, 8)]
