@@ -44,7 +44,8 @@ def add_identify(commands: Commands) -> None:
                          help="of the filter of the positions (default: from their spectra "
                               "and errors of the torques)")
     command.add_argument("--validate", nargs="+", default=[], type=Path, metavar="RECORDING",
-                         help="recordings that are not used; the errors on them are printed")
+                         help="recordings that are not used; the errors on them are printed, and "
+                              "in the report. --since and --until do not apply to them")
     command.add_argument("--velocity", action="store_true",
                          help="use the measured velocities as well")
     command.add_argument("--effort-constant", nargs="+", default=[], metavar="X",
@@ -110,7 +111,7 @@ def _identify(options: argparse.Namespace) -> None:
             options, model, lambda done, what: show(completed=done, description=what))
         unseen = _validated(options, model, result)
     with reported():
-        _write(options, result)
+        _write(options, result, unseen)
     if gains is not None:
         tables.show_gains(result.model.velocity_names, gains)
     tables.show_identification(result, options.report, unseen)
@@ -243,7 +244,8 @@ def _reduced(model: Model, lock: Sequence[tuple[str, float | None]]) -> Model:
     return model.reduced(positions) if positions else model
 
 
-def _write(options: argparse.Namespace, result: Identification) -> None:
+def _write(options: argparse.Namespace, result: Identification, unseen: Sequence[JointResult]
+           ) -> None:
     if options.output:
         description = arguments.robot_text(options)
         if options.robot.is_file() and description == options.source:
@@ -256,5 +258,5 @@ def _write(options: argparse.Namespace, result: Identification) -> None:
         print(f"wrote {options.output}, and {drives} with what a URDF cannot express")
     if options.report:
         from ..identification.report import write_report
-        write_report(result, options.report)
+        write_report(result, options.report, unseen)
         print(f"wrote {options.report}")

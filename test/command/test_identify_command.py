@@ -115,12 +115,18 @@ def test_errors_on_recordings_that_are_not_used(table, tmp_path, capsys):
     for name, part in (("a.csv", rows[:6000]), ("b.csv", rows[6000:])):
         columns.write(tmp_path / name, dict(zip(
             table.read_text().partition("\n")[0].split(","), part.T)))
-    assert run("identify", UR10, tmp_path / "a.csv", "--validate", tmp_path / "b.csv") == 0
+    report = tmp_path / "report.html"
+    assert run("identify", UR10, tmp_path / "a.csv", "--validate", tmp_path / "b.csv",
+               "--report", report) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert "unseen before" in lines[1] and "unseen: on the recordings of --validate" in str(lines)
+    heading = next(line for line in lines if line.split()[:1] == ["joint"])
+    assert "unseen before" in heading and "unseen: on the recordings of --validate" in str(lines)
     shown = next(line.split() for line in lines if line.split()[:1] == ["shoulder_lift_joint"])
     noise, before, after = map(float, shown[4:7])
     assert before > 10.0 * after and 0.9 * noise < after < 1.2 * noise
+    row = report.read_text().partition("unseen after")[2].partition("shoulder_lift_joint")[2]
+    numbers = [float(text) for text in re.findall(r">([\d.]+)<", row.partition("</tr>")[0])]
+    np.testing.assert_allclose(numbers[5:], [before, after], rtol=1e-3)
 
 
 def test_an_interval_of_a_table(table, capsys):

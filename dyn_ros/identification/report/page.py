@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +26,8 @@ _SECTIONS = {"errors": "Error of each joint", "torques": "Held-out torques", "bo
              "undetermined": "What the recording does not determine"}
 
 
-def write_report(result: Identification, path: str | PathLike[str]) -> None:
+def write_report(result: Identification, path: str | PathLike[str],
+                 unseen: Sequence[JointResult] = ()) -> None:
     """Write a report of an identification, an HTML page for any browser.
 
     It contains what is needed to judge the result: the torques that were held out, with the
@@ -40,6 +41,8 @@ def write_report(result: Identification, path: str | PathLike[str]) -> None:
     result : Identification
     path : str or PathLike
         File to write, such as ``report.html``; it is replaced.
+    unseen : sequence of JointResult, optional
+        Errors on recordings that were not used, from ``Identification.errors``.
 
     Raises
     ------
@@ -55,6 +58,7 @@ def write_report(result: Identification, path: str | PathLike[str]) -> None:
                        base.after)
     page = template("page.html.j2").render(
         result=result, library=get_plotlyjs(), sections=_SECTIONS, summary=summary(result),
+        unseen=unseen,
         median=SimpleNamespace(before=_median(result, "before"), after=_median(result, "after")),
         worst=max(filter(math.isfinite, map(ratio, result.joints)), default=math.nan),
         duration=sum(result.samples.time[stretch.stop - 1] - result.samples.time[stretch.start]
