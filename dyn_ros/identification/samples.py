@@ -224,7 +224,8 @@ class Samples:
         Returns
         -------
         Samples
-            Its warnings name joints that do not move, saturated torques, and what was dropped.
+            Its warnings name joints that do not move, saturated torques, and what was dropped, such
+            as corrupt rows at the beginning or the end.
 
         Raises
         ------

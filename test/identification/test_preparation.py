@@ -115,12 +115,24 @@ def test_absurd_stamps_make_no_long_messages(tmp_path, factor):
 
 @pytest.mark.parametrize("name", ["q", "tau"])
 def test_numbers_that_no_robot_measures_are_located(name):
-    """Files may begin with what was in the memory of the recorder."""
     recording = recorded(regular(100.0, 5.0))
-    getattr(recording, name)[3, 1] = -1.6e184
+    getattr(recording, name)[203, 1] = -1.6e184
     with pytest.raises(ValueError, match=rf"{name}: expected finite numbers below 1e\+12, got "
-                                         rf"-1.6e\+184 in {name}\[3, 1\].*at time 0.030000 s; rem"):
+                                         rf"-1.6e\+184 in {name}\[203, 1\].*at time 2.030000 s"):
         recording.samples()
+
+
+def test_corrupt_rows_at_the_ends_are_left_out():
+    """Files may begin with what was in the memory of the recorder, and end within a row."""
+    recording = recorded(regular(100.0, 5.0))
+    expected = faults.rows_of(recording, np.arange(9, 490)).samples(cutoff=8.0)
+    recording.q[1:9] = 253.0
+    recording.time[3], recording.tau[8, 1], recording.time[490] = -1.6e184, np.nan, np.inf
+    found = recording.samples(cutoff=8.0)
+    for name in ("time", "q", "v", "tau"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    assert [text.partition(",")[0] for text in found.warnings[:2]] == [
+        "left out rows 0 to 8", "left out rows 490 to 499"]
 
 
 # --- rows

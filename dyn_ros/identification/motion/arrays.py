@@ -3,7 +3,7 @@
 """The arrays of a recording, checked."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from .stamps import readable
 
 _CHUNK = 65536
 _LARGEST = 1e12                 # rad, m, N m: no measurement is that large
+_FARTHEST = 1e9                 # s: no recording is twice that long
+_END = 0.05                     # of the rows, at each end, among which corrupt ones are left out
 
 
 def copied_rows(model: Model, name: str, axes: tuple[str | int, ...], value: ArrayLike) -> Array:
@@ -48,11 +50,30 @@ def stamps_of(time: ArrayLike) -> Array:
     if stamps.ndim != 1 or len(stamps) < 2 or stamps.dtype.kind not in "fiu":
         raise ValueError("time: expected the stamps of at least 2 samples in s, shape (B,), got "
                          f"shape {stamps.shape} of {stamps.dtype}")
-    finite = np.isfinite(stamps)
-    if not finite.all():
-        raise ValueError("time: expected finite numbers, got "
-                         f"{stamps[np.argmin(finite)]} in time[{np.argmin(finite)}]")
     return np.array(stamps, float)
+
+
+def measured_rows(time: Array, raw: Mapping[str, Array | None]) -> slice:
+    """The rows after the last corrupt one at the beginning, and before the first one at the end.
+
+    A recording that was started or cut in the middle of a row begins or ends with numbers that
+    cannot be. ``check`` names those elsewhere.
+    """
+    count, end = len(time), int(_END * len(time))
+    if not np.isfinite(time).any() or any(array is not None and len(array) != count
+                                          for array in raw.values()):
+        return slice(0, count)
+    corrupt = ~(np.abs(time - np.median(time[np.isfinite(time)])) < _FARTHEST)
+    for rows in (slice(0, end), slice(count - end, count)):
+        for array in raw.values():
+            if array is not None:
+                outside = ~(np.abs(array[rows]) < _LARGEST)
+                corrupt[rows] |= outside.reshape(end, -1).any(axis=1)
+    if corrupt[end:count - end].any():
+        return slice(0, count)
+    first, last = np.flatnonzero(corrupt[:end]), np.flatnonzero(corrupt[count - end:])
+    return slice(int(first[-1]) + 1 if len(first) else 0,
+                 count - end + int(last[0]) if len(last) else count)
 
 
 def known_contacts(model: Model, contacts: Sequence[str], in_contact: ArrayLike | None
@@ -76,22 +97,31 @@ def known_contacts(model: Model, contacts: Sequence[str], in_contact: ArrayLike 
 
 
 def check(model: Model, time: Array, raw: dict[str, Array | None],
-           in_contact: NDArray[np.bool_] | None) -> None:
-    """Raise a ValueError unless all numbers are measurements, in as many rows as time stamps."""
+          in_contact: NDArray[np.bool_] | None, rows: slice) -> None:
+    """Raise a ValueError unless the numbers of the rows are measurements.
+
+    All arrays have as many rows as time stamps.
+    """
+    finite = np.isfinite(time)
+    if not finite[rows].all():
+        index = rows.start + int(np.argmin(finite[rows]))
+        raise ValueError(f"time: expected finite numbers, got {time[index]} in time[{index}]")
     for name, array in (*raw.items(), ("in_contact", in_contact)):
         if array is not None and len(array) != len(time):
             raise ValueError(f"{name}: expected a row for each of the {len(time)} time stamps, "
                              f"got {len(array)}")
     for name, array in raw.items():
         axes = {"q": ("nq",), "f_ext": ("njoints", 6)}.get(name, ("nv",))
-        for start in range(0, len(time), _CHUNK):
-            if array is None or (np.abs(array[start:start + _CHUNK]) < _LARGEST).all():
+        for start in range(rows.start, rows.stop, _CHUNK):
+            some = slice(start, min(start + _CHUNK, rows.stop))
+            if array is None or (np.abs(array[some]) < _LARGEST).all():
                 continue
-            row, *rest = map(int, np.argwhere(~(np.abs(array[start:start + _CHUNK]) < _LARGEST))[0])
+            row, *rest = map(int, np.argwhere(~(np.abs(array[some]) < _LARGEST))[0])
             index = (start + row, *rest)
             limit = f" below {_LARGEST:g}" if np.isfinite(array[index]) else ""
             raise ValueError(
                 f"{name}: expected finite numbers{limit}, got {array[index]:g} in "
                 f"{name}[{', '.join(map(str, index))}]{coordinate(model, axes, index)} at time "
                 f"{readable(time[start + row])} s; remove these samples")
-    require_valid(model, "q", ("nq",), raw["q"])
+    if (q := raw["q"]) is not None:
+        require_valid(model, "q", ("nq",), q[rows])

@@ -49,8 +49,10 @@ def prepare(model: Model, time: ArrayLike, raw: dict[str, Array | None], contact
     """
     states = arrays.known_contacts(model, contacts, in_contact)
     times = arrays.stamps_of(time)
-    arrays.check(model, times, raw, states)
+    rows = arrays.measured_rows(times, raw)
+    arrays.check(model, times, raw, states, rows)
     recording = _Preparation(model, {"time": times, **raw, "in_contact": states})
+    recording.drop_corrupt(rows)
     recording.drop_repeated()
     recording.split()
     recording.to_torques()
@@ -95,6 +97,15 @@ class _Preparation:
         self.cutoff, self.period = math.inf, 0.0
         self.segments: list[Segment] = []
         self.drop = 0                   # rows at both ends of each segment that are not kept
+
+    def drop_corrupt(self, rows: slice) -> None:
+        """Keep these rows only."""
+        for start, stop in ((0, rows.start), (rows.stop, len(self.arrays["time"]))):
+            if start < stop:
+                self.warnings.append(f"left out rows {start} to {stop - 1}, counted from 0: there "
+                                     "are numbers or stamps among them that cannot be measured")
+        self.arrays = {name: None if array is None else array[rows]
+                       for name, array in self.arrays.items()}
 
     def drop_repeated(self) -> None:
         same = np.concatenate([[False], np.diff(self.arrays["time"]) == 0.0])
