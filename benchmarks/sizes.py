@@ -133,7 +133,7 @@ def rows() -> Iterator[str]:
             a, b = (in_process(engine, count, shape) for engine in ("ours", "theirs"))
             times = " | ".join(f"{a[name]:.1f} / {b[name]:.1f}" for name in CALLS)
             row = f"| {shape}, {count} | {times} | {a['resident']:.0f} / {b['resident']:.0f} |"
-            yield row.replace("inf", "–")
+            yield row.replace("inf", "-")
 
 
 if __name__ == "__main__":

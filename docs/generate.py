@@ -179,10 +179,40 @@ def _parameters(specs):
 
 
 def parameters(node):
-    """The parameters of a node, except the common ones."""
+    """The parameters of a node, except the common ones and those of markers."""
     common = {spec.name for spec in SPECS}
     return _parameters([spec for spec in node.parameters.specs.values()
-                        if spec.name not in common])
+                        if spec.name not in common and not spec.name.startswith("markers.")])
+
+
+def of_markers(node):
+    """The parameters that all markers of a node have in common."""
+    return _parameters([spec for spec in node.parameters.specs.values()
+                        if re.fullmatch(r"markers\.\w+", spec.name)])
+
+
+def markers(node):
+    """The kinds of markers of a node: what each shows, its scale, its other parameters."""
+    kinds = {}
+    for spec in node.parameters.specs.values():
+        if found := re.fullmatch(r"markers\.(\w+)\.(\w+)", spec.name):
+            kinds.setdefault(found[1], {})[found[2]] = spec
+    return table(("kind", "shows", "`scale`", "other parameters"), [
+        (f"`{kind}`", _shown(specs["show"]),
+         f"{specs['scale'].default} ({specs['scale'].description.rstrip('.')})",
+         " ".join(map(_attribute, (spec for name, spec in specs.items()
+                                   if name not in ("show", "scale", "color")))))
+        for kind, specs in kinds.items()])
+
+
+def _attribute(spec):
+    values = ", ".join(f"`{each}`" for each in spec.choices or [_default(spec.default)])
+    return f"`{spec.name.rpartition('.')[2]}` ({values}): {spec.description}"
+
+
+def _shown(spec):
+    text = spec.description.removeprefix("Whether ~/markers shows ").rstrip(".")
+    return text if spec.default else f"{text} (hidden by default)"
 
 
 def common(node):
@@ -199,7 +229,8 @@ def members(node):
 
 
 TABLES = {function.__name__: function
-          for function in (outputs, shared, inputs, services, parameters, common, members)}
+          for function in (outputs, shared, inputs, services, parameters, common, members,
+                           of_markers, markers)}
 
 
 def written(page):

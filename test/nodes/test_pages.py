@@ -30,7 +30,19 @@ def test_each_topic_service_and_parameter_is_on_a_page(name):
                *(each.topic_name.replace(f"/{name}/", "~/") for each in node.subscriptions)}
     own.discard("/wrench")              # a name that docs/generate.py gave
     documented = set(re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE))
+    documented |= on_the_page_of_markers(name)
     assert {each.removeprefix("/") for each in own} <= documented
+
+
+def on_the_page_of_markers(name):
+    """The parameters of a node's markers that docs/markers.md lists."""
+    page = (generate.ROOT / "docs" / "markers.md").read_text()
+    found = set(re.findall(r"^\| `(markers\.\w+)` \|", page, re.MULTILINE))
+    for table in re.findall(rf"<!-- {name} markers -->\n(.*?)<!-- end -->", page, re.DOTALL):
+        for kind, row in re.findall(r"^\| `(\w+)` \|(.*)$", table, re.MULTILINE):
+            found |= {f"markers.{kind}.{own}" for own in (
+                "show", "scale", "color", *re.findall(r"`(\w+)` \(", row))}
+    return found
 
 
 def test_a_changed_table_is_written_as_the_node_has_it(tmp_path):
