@@ -19,9 +19,16 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
 from ..engine.model.inputs import one_each, positive_each, require_model
-from .base_parameters import FEATURES, Unknowns, is_linear, structure, undetermined
+from .base_parameters import FEATURES, Unknowns, structure, undetermined
 from .friction_terms import TERMS, FrictionTerms, choose_terms
-from .least_squares import Fit, Problem, median_deviation
+from .least_squares import (
+    Fit,
+    Problem,
+    joint_results,
+    median_deviation,
+    squares_of,
+    unexplained,
+)
 from .motion.filtering import is_actuated
 from .physical import Reference
 from .result import BaseEstimate, Identification, JointResult
@@ -32,7 +39,6 @@ from .torque_equations import Progress, TorqueEquations, conditions_of
 _HELD = 3               # stretches of consecutive samples that are held out
 _HELD_CONTACTS = 10     # the same with contacts, all combinations of which should be held out
 _STILL = 1e-9           # rad/s, m/s: less is rounding
-_POOR = 2.0             # times the noise: an error that noise does not explain
 _DIFFERENCES = 20000    # of consecutive residuals, for their noise
 _ROUNDING = 1e-14       # of a body's size
 _MANY = 0.02            # of the torques: more outliers than noise has
@@ -223,7 +229,7 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
         some.loaded_by(first.parameters)
     fitted = problem.fit(some, first, None, 0.3, 0.4)
     joints = _compared(model, some, _rows(held), reference.described, fitted.parameters)
-    warnings += _poor(joints, is_actuated(model))
+    warnings += unexplained(model, some, joints, fitted.parameters)
     every = some.of_all()
     fitted = problem.fit(every, fitted.estimate, fitted, 0.4, 0.75)
     return Solution(problem, samples, every, fitted, tuple(held), joints, tuple(warnings),
@@ -306,17 +312,6 @@ def _require_support(model: Model, samples: Samples) -> None:
                          "pass measured forces as f_ext")
 
 
-def _poor(joints: Sequence[JointResult], actuated: np.ndarray) -> list[str]:
-    poor = [f"{joint.name} ({joint.after / max(joint.noise, 1e-300):.3g})"
-            for joint, counts in zip(joints, actuated)
-            if counts and joint.after > max(_POOR * joint.noise, 1e-3 * joint.torque)]
-    if not poor:
-        return []
-    return ["the error of the identified model is more than the noise of the measured torque, by "
-            f"the factor in parentheses: {', '.join(poor)}; check the sign, unit and order of "
-            "efforts and positions, and that both have the same time stamps"]
-
-
 # --- result
 
 def _compared(model: Model, equations: TorqueEquations, rows: np.ndarray, described: Array,
@@ -333,22 +328,6 @@ def _compared(model: Model, equations: TorqueEquations, rows: np.ndarray, descri
     # of white noise they are larger than it; jumps of friction are too rare to count
     return joint_results(model, squares,
                          median_deviation(np.concatenate(differences)) / np.sqrt(6.0))
-
-
-def squares_of(torques: Sequence[Array]) -> Array:
-    """Sums of squares and counts, (2, n, nv), of n arrays (B, nv); NaN is missing."""
-    return np.array([[np.nansum(tau ** 2, axis=0) for tau in torques],
-                     [np.isfinite(tau).sum(axis=0) for tau in torques]])
-
-
-def joint_results(model: Model, squares: Array, noise: Array) -> tuple[JointResult, ...]:
-    """The results from squares of measured torques, and of what two models leave of them."""
-    torque, before, after = np.sqrt(squares[0] / np.where(squares[1] > 0.0, squares[1], np.nan))
-    linear, actuated = is_linear(model), is_actuated(model)
-    return tuple(JointResult(
-        name=name, unit="N" if linear[k] else "N m", before=float(before[k]),
-        after=float(after[k]), noise=float(noise[k] if actuated[k] else after[k]),
-        torque=float(torque[k])) for k, name in enumerate(model.velocity_names))
 
 
 def _base_estimate(problem: Problem, fitted: Fit, spread: Array, quantile: float) -> BaseEstimate:

@@ -1,17 +1,22 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Weighted least squares of the base parameters: estimate, noise, outliers, covariance."""
+"""Weighted least squares of the base parameters: estimate, noise, outliers, covariance, errors."""
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from ..drives.causes import LAGS, LONGEST, POOR, Errors, likely_causes
 from ..engine.kernel.types import Array
-from .base_parameters import BaseParameters, Unknowns
+from ..engine.model import Model
+from .base_parameters import BaseParameters, Unknowns, is_linear
+from .motion.filtering import is_actuated
 from .normal_equations import Equations
 from .physical import Reference, decomposed, fit
+from .result import JointResult
 from .torque_equations import TorqueEquations
 
 _OF_ANY_SIGN = ("offset", "stribeck", "root_friction")
@@ -26,6 +31,7 @@ _BOUNDING = 1e-2        # of the divergence of bodies: the weight of that from t
 _NEAR = 0.1             # of the bounds of the reference: closer to zero, bounds matter
 _UNLIKELY = 5.0         # decrease of the log-likelihood that noise does not explain
 _PRECISION = 1e-6       # of the RMS torque: less noise makes the cost too large for its rounding
+_TRIED = 4000           # samples in which causes of errors are sought
 _MEDIAN = 1.4826        # standard deviation of normal noise over its median size
 
 
@@ -277,3 +283,55 @@ def median_deviation(residuals: Array) -> Array:
     """Standard deviation of each column from the median size of its finite numbers, or NaN."""
     columns = [np.abs(column[np.isfinite(column)]) for column in residuals.T]
     return np.array([_MEDIAN * np.median(sizes) if len(sizes) else np.nan for sizes in columns])
+
+
+# --- what is left
+
+def squares_of(torques: Sequence[Array]) -> Array:
+    """Sums of squares and counts, (2, n, nv), of n arrays (B, nv); NaN is missing."""
+    return np.array([[np.nansum(tau ** 2, axis=0) for tau in torques],
+                     [np.isfinite(tau).sum(axis=0) for tau in torques]])
+
+
+def joint_results(model: Model, squares: Array, noise: Array) -> tuple[JointResult, ...]:
+    """The results from squares of measured torques, and of what two models leave of them."""
+    torque, before, after = np.sqrt(squares[0] / np.where(squares[1] > 0.0, squares[1], np.nan))
+    linear, actuated = is_linear(model), is_actuated(model)
+    return tuple(JointResult(
+        name=name, unit="N" if linear[k] else "N m", before=float(before[k]),
+        after=float(after[k]), noise=float(noise[k] if actuated[k] else after[k]),
+        torque=float(torque[k])) for k, name in enumerate(model.velocity_names))
+
+
+def unexplained(model: Model, equations: TorqueEquations, joints: Sequence[JointResult],
+                parameters: Array) -> list[str]:
+    """Warnings of joints whose errors are larger than their noise, with likely causes."""
+    poor = [k for k in np.flatnonzero(is_actuated(model)).tolist()
+            if joints[k].after > max(POOR * joints[k].noise, 1e-3 * joints[k].torque)]
+    if not poor:
+        return []
+    causes = likely_causes(model, _errors(model, equations, parameters),
+                           {k: joints[k].noise for k in poor})
+    found: dict[str, list[str]] = {}
+    for k, cause in causes.items():
+        found.setdefault(cause, []).append(
+            f"{joints[k].name} ({joints[k].after / max(joints[k].noise, 1e-300):.3g})")
+    return ["the error of the identified model is more than the noise of the measured torque, by "
+            f"the factor in parentheses: {', '.join(names)}; {cause}"
+            for cause, names in found.items()]
+
+
+def _errors(model: Model, equations: TorqueEquations, parameters: Array) -> Errors:
+    """What parameters leave of the torques of some samples."""
+    samples, drives = equations.samples, model.drives
+    period = float(np.median(np.diff(samples.time)))
+    step = max(1, math.ceil(LONGEST / (LAGS * period)))
+    count = min(LAGS, int(LONGEST / (step * period)), (len(samples) - 1) // (4 * step))
+    lags = step * np.arange(-count, count + 1)
+    rows = np.arange(lags[-1], len(samples) - lags[-1], 1 + len(samples) // _TRIED)
+    rows = rows[samples.segment[rows - lags[-1]] == samples.segment[rows + lags[-1]]]
+    some = samples.take(rows)
+    known = (equations.weights(some) > 0.0) & (not samples.contacts)
+    return Errors(some.q, some.v, some.a, equations.features(some),
+                  np.where(known, equations.residuals(some, parameters)[0], np.nan),
+                  drives.to_motors(samples.tau[rows[:, None] + lags]), period * lags.astype(float))

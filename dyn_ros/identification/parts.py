@@ -12,8 +12,8 @@ import numpy as np
 
 from ..drives.efforts import rescaled
 from ..engine.kernel.types import Array
-from .identify import Solution, joint_results, squares_of
-from .least_squares import Fit, Problem
+from .identify import Solution
+from .least_squares import Fit, Problem, joint_results, squares_of
 from .normal_equations import Conditions, Equations
 from .result import Identification
 from .samples import Samples

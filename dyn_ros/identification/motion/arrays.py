@@ -68,7 +68,7 @@ def measured_rows(time: Array, raw: Mapping[str, Array | None]) -> slice:
         for array in raw.values():
             if array is not None:
                 outside = ~(np.abs(array[rows]) < _LARGEST)
-                corrupt[rows] |= outside.reshape(end, -1).any(axis=1)
+                corrupt[rows] |= outside.any(axis=tuple(range(1, outside.ndim)))
     if corrupt[end:count - end].any():
         return slice(0, count)
     first, last = np.flatnonzero(corrupt[:end]), np.flatnonzero(corrupt[count - end:])
