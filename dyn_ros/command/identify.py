@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -138,8 +137,6 @@ def _identified(options: argparse.Namespace, model: Model,
         gains = _gains(options, model, arm, samples)
         constants = _constants(options, arm) if gains is None else np.where(
             np.isfinite(gains.gain), gains.gain, 1.0)
-        if constants is None:
-            _warn_of_units(arm, samples)
         return identify(arm, samples, motor_constants=constants, **settings), gains
     for option in ("columns", "loaded"):
         if getattr(options, option):
@@ -154,13 +151,6 @@ def _identified(options: argparse.Namespace, model: Model,
         staleness=options.staleness, workers=options.workers, scheduler=options.scheduler,
         **settings)
     return result, None
-
-
-def _warn_of_units(model: Model, samples: Samples) -> None:
-    """Warn of efforts that cannot be torques."""
-    from ..drives.units import unit_warnings
-    for text in unit_warnings(model, samples.q, samples.v, samples.a, samples.tau):
-        print(f"warning: {text}", file=sys.stderr)
 
 
 def _gains(options: argparse.Namespace, model: Model, arm: Model, samples: Samples

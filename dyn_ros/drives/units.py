@@ -17,6 +17,13 @@ _FACTOR = 3.0           # far beyond the errors of a description
 _EXPLAINED = 0.5        # part of the variance that a fit must explain to be believed
 _OTHER = 0.25           # of the variance that is left: half the error
 _ALMOST = 0.9           # part of the variance that another joint must explain
+_WRONG = 0.3            # of the gravity torque: usual errors of a description
+_COLLAPSED = 0.2        # of the described mass
+_COUNTS = 0.02          # of the mass of the robot: lighter bodies are not reported
+_MOVES = 0.01           # rad/s, m/s: Coulomb friction is complete
+_BOTH = 0.05            # of the samples are in each direction, at least
+_MOST = 0.5             # of the largest gravity torque: more than friction
+_NAMED = 3              # bodies in a message
 _BEYOND = 3.0           # times the limit, where positions are of the motor
 _REMEDY = ("declare unit, gain and sign in the drives file, or estimate gains from a known load "
            "(--effort-constant estimate)")
@@ -56,31 +63,106 @@ def _far_positions(model: Model, q: Array) -> Iterator[str]:
                f"limit of {limit[k]:.3g}: are they of the motor? Divide them by the gear ratio")
 
 
-def _wrong_efforts(model: Model, q: Array, v: Array, a: Array, effort: Array) -> Iterator[str]:
+def collapsed_masses(model: Model, parameters: Array, q: Array, v: Array, a: Array, torque: Array
+                     ) -> list[str]:
+    """A message if estimated masses are far below those of the description; empty otherwise.
+
+    Parameters
+    ----------
+    model : Model
+        The description.
+    parameters : (njoints, 10) array
+        Estimated, as ``Model.inertial_parameters``.
+    q, v, a, torque : (B, nq), (B, nv), (B, nv), (B, nv) array
+        Positions, velocities, accelerations, and torques at the joints [rad, m, s, N m, N].
+    """
+    before, after = model.inertial_parameters[:, 0], parameters[:, 0]
+    bodies = np.flatnonzero((after < _COLLAPSED * before) & (before > _COUNTS * before.sum()))
+    if not len(bodies):
+        return []
+    expected = np.array(rnea(model, Data(model), q, v, a))
+    ratios = [np.linalg.lstsq(np.column_stack([x, np.ones(len(x)), w, np.sign(w)]), tau)[0][0]
+              for x, w, tau in zip(expected.T, v.T, torque.T) if x.std() > 0.0]
+    heaviest = sorted(bodies, key=lambda i: -before[i])
+    masses = ", ".join(f"{after[i]:.3g} kg instead of {before[i]:.3g} kg for the body of "
+                       f"{model.joint_names[i]}" for i in heaviest[:_NAMED])
+    more = f" and {len(bodies) - _NAMED} more" if len(bodies) > _NAMED else ""
+    return [f"masses collapsed, so this estimate is no success: {masses}{more}. Measured torques "
+            f"are {np.median(ratios):.2g} times those of the description (median of the joints): "
+            f"the likely cause is the unit or gain of the efforts; {_REMEDY}"]
+
+
+def _wrong_efforts(model: Model, q: Array, v: Array, a: Array, effort: Array) -> list[str]:
     data = Data(model)
     gravity = np.array(generalized_gravity(model, data, q))
     inertial = np.array(rnea(model, data, q, v, a)) - gravity
     spread = gravity.std(axis=0)
-    loaded = np.flatnonzero((spread > max(_LOADED * spread.max(initial=0.0), 1e-9))
-                            & (effort.std(axis=0) > 0.0))         # not NaN
+    measured = effort.std(axis=0) > 0.0         # not NaN
+    if np.abs(v).max(axis=1, initial=0.0).mean() < _MOVES:
+        return list(_at_rest(model, gravity.mean(axis=0), effort.mean(axis=0)))
+    is_loaded = spread > max(_LOADED * spread.max(initial=0.0), 1e-9)
     columns = {int(j): np.column_stack([np.ones(len(v)), v[:, j], np.sign(v[:, j]), inertial[:, j],
-                                        gravity[:, j]]) for j in loaded}
-    for k, own in columns.items():
-        left = {j: _left(A, effort[:, k]) for j, A in columns.items()}
-        other = min(left, key=lambda j: left[j])
-        if left[other] < min(_OTHER * left[k], 1.0 - _ALMOST):
-            yield (f"{model.velocity_names[k]}: the motion of {model.velocity_names[other]} "
-                   f"explains {1.0 - left[other]:.0%} of its effort, its own {1.0 - left[k]:.0%}: "
-                   "check the order of the columns")
-            continue
-        Q = np.linalg.qr(own[:, :4])[0]
-        rest = effort[:, k] - Q @ (Q.T @ effort[:, k])
-        G = gravity[:, k] - Q @ (Q.T @ gravity[:, k])
-        square, variance = max(float(G @ G), 1e-300), max(float(rest @ rest), 1e-300)
-        scale = float(G @ rest) / square
-        moved = float(np.linalg.lstsq(own, effort[:, k])[0][3])
-        yield from _compared(model.velocity_names[k], scale, scale ** 2 * square / variance,
-                             float(np.sqrt(variance / square)), moved)
+                                        gravity[:, j]]) for j in np.flatnonzero(measured)}
+    loaded = {j: A for j, A in columns.items() if is_loaded[j]}
+    found = [text for k in loaded for text in _of_gravity(model, k, loaded, effort[:, k])]
+    if found:
+        return found
+    tool = _LOADED * float(spread.max(initial=0.0))
+    return [text for k, A in columns.items() for text in _zero(
+        model.velocity_names[k], A, effort[:, k], tool, bool(is_loaded[k]))]
+
+
+def _at_rest(model: Model, gravity: Array, effort: Array) -> Iterator[str]:
+    """Messages on mean efforts of a robot that hardly moves: friction may hide small errors."""
+    for k in np.flatnonzero(np.abs(gravity) > _MOST * np.abs(gravity).max(initial=1e-9)):
+        if not np.isnan(effort[k]) and not 1.0 / _FACTOR < effort[k] / gravity[k] < _FACTOR:
+            yield (f"{model.velocity_names[k]}: at rest, its effort is {effort[k]:.3g} with a "
+                   f"gravity torque of {gravity[k]:.3g} in the description: it is in another unit, "
+                   "such as A, its sign or zero is wrong, or gravity is already subtracted; "
+                   f"{_REMEDY}")
+
+
+def _of_gravity(model: Model, k: int, columns: dict[int, Array], effort: Array) -> Iterator[str]:
+    """Messages on the effort of joint k; ``columns`` are those of all joints that gravity loads."""
+    left, own = {j: _left(A, effort) for j, A in columns.items()}, columns[k]
+    other = min(left, key=lambda j: left[j])
+    if left[other] < min(_OTHER * left[k], 1.0 - _ALMOST):
+        yield (f"{model.velocity_names[k]}: the motion of {model.velocity_names[other]} "
+               f"explains {1.0 - left[other]:.0%} of its effort, its own {1.0 - left[k]:.0%}: "
+               "check the order of the columns")
+        return
+    Q = np.linalg.qr(own[:, :4])[0]
+    rest, G = effort - Q @ (Q.T @ effort), own[:, 4] - Q @ (Q.T @ own[:, 4])
+    square, variance = max(float(G @ G), 1e-300), max(float(rest @ rest), 1e-300)
+    scale = float(G @ rest) / square
+    moved = float(np.linalg.lstsq(own, effort)[0][3])
+    yield from _compared(model.velocity_names[k], scale, scale ** 2 * square / variance,
+                         float(np.sqrt(variance / square)), moved)
+
+
+def _zero(name: str, A: Array, effort: Array, tool: float, is_loaded: bool) -> Iterator[str]:
+    """A message on an effort that gravity and friction do not explain at rest.
+
+    ``tool`` is the gravity torque that an unknown tool may have. Where gravity loads a joint, the
+    factor of its gravity torque is free.
+    """
+    gravity, v = A[:, 4], A[:, 1]
+    if min((v > _MOVES).mean(), (v < -_MOVES).mean()) < _BOTH:
+        return                          # friction may have any value
+    factors = np.linalg.lstsq(A, effort)[0] if is_loaded else (
+        np.linalg.lstsq(A[:, :4], effort - gravity)[0])
+    size = float(np.sqrt(np.mean(gravity ** 2)))
+    if abs(factors[0]) < abs(factors[2]) + _WRONG * size + tool:
+        return
+    if not is_loaded and abs(factors[0] + gravity.mean()) < size / _FACTOR:
+        yield (f"{name}: at rest, its effort is {factors[0] + gravity.mean():.2g} with a gravity "
+               f"torque of {gravity.mean():.3g} in the description: if gravity is already "
+               "subtracted, declare gravity_compensated in the drives file")
+        return
+    yield (f"{name}: at rest, its effort is {abs(factors[0]):.2g} "
+           f"{'more' if factors[0] > 0.0 else 'less'} than gravity explains, and friction is "
+           f"{abs(factors[2]):.2g}: its zero is wrong, or the description; set the zero of the "
+           "sensor, or declare the offset in the drives file")
 
 
 def _left(A: Array, effort: Array) -> float:

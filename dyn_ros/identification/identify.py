@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from ..drives.efforts import rescaled
+from ..drives.units import collapsed_masses, unit_warnings
 from ..engine.algorithms import rnea
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array, ArrayLike
@@ -40,6 +41,7 @@ _HELD = 3               # stretches of consecutive samples that are held out
 _HELD_CONTACTS = 10     # the same with contacts, all combinations of which should be held out
 _STILL = 1e-9           # rad/s, m/s: less is rounding
 _DIFFERENCES = 20000    # of consecutive residuals, for their noise
+_CHECKED = 5000         # samples that show whether efforts can be torques
 _ROUNDING = 1e-14       # of a body's size
 _MANY = 0.02            # of the torques: more outliers than noise has
 
@@ -170,6 +172,10 @@ class Solution(NamedTuple):
             warnings += (f"the bodies of {', '.join(fitted.loose)} are outside the shapes of their "
                          "links, which are ignored: the description lacks something that is "
                          "attached there, or meshes are wrong",)
+        some = self.samples.take(slice(None, None, 1 + len(self.samples) // _CHECKED))
+        warnings += tuple(collapsed_masses(
+            unknowns.model, fitted.parameters[:unknowns.bodies].reshape(-1, 10), some.q, some.v,
+            some.a, some.tau))
         base = _base_estimate(problem, fitted, spread, float(stdtrit(max(count - 1, 1), 0.975)))
         own = fitted.parameters[unknowns.bodies:].reshape(len(unknowns.features), -1)
         return Identification(
@@ -218,7 +224,7 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     some = TorqueEquations(unknowns, samples, _rows(training),
                            conditions_of(model, samples, terms, contact_dimension), threads,
                            progress)
-    warnings = [*samples.warnings, *(
+    warnings = [*_units(model, samples), *samples.warnings, *(
         f"the body of joint {name!r} is not physical in the description; the estimate is "
         "regularized towards one that is" for name in reference.changed)]
 
@@ -292,6 +298,14 @@ def _require_samples(unknowns: Unknowns, samples: Samples) -> None:
                          f"{len(samples)}; record for longer")
     if max(samples.v.max(), -samples.v.min()) < _STILL:
         raise ValueError("samples: no joint moves; record a motion, such as one of dyn_ros.excite")
+
+
+def _units(model: Model, samples: Samples) -> list[str]:
+    """Warnings of efforts that cannot be torques."""
+    if samples.contacts or samples.f_ext is not None or not is_actuated(model).all():
+        return []
+    some = samples.take(slice(None, None, 1 + len(samples) // _CHECKED))
+    return unit_warnings(model, some.q, some.v, some.a, some.tau)
 
 
 def _require_support(model: Model, samples: Samples) -> None:

@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
+from ..drives.units import unit_warnings
 from ..engine.model.model import Model
+from ..identification.motion.filtering import is_actuated
 from ..states.joint_states import abbreviated
 from .part import PartStates, read_part
-from .quantities import Settings, compute
+from .quantities import Settings, compute, measured, row_values
 from .recording import incomplete_of, notes_of, thinned
 from .run.jobs import Jobs, Progress, Workers
 from .run.plan import Part
@@ -28,6 +30,8 @@ from .write.results import Folder, Origin, alone, folders
 from .write.summary import Summary
 
 _MOST_REASONS = 20      # that are kept of a recording
+_OF_EFFORTS = {"residual", "external", "power"}
+_CHECKED, _FEWEST = 5000, 100       # states that show whether efforts can be torques
 
 
 class NotWritten(Exception):
@@ -75,8 +79,24 @@ class Write:
         return {"file": file.name if len(table) else None, "messages": part.messages,
                 "states": len(table), "rejected": rejected,
                 "problems": [*part.problems, *filter(None, [incomplete])],
-                "notes": [*notes_of(part), *_unknown_signals(model, part, table, self.quantities)],
+                "notes": [*notes_of(part), *_unknown_signals(model, part, table, self.quantities),
+                          *(self._wrong_units(model, part) if planned.number == 0 else ())],
                 "summary": Summary.of(table).to_dict()}
+
+
+    def _wrong_units(self, model: Model, part: PartStates) -> Iterator[str]:
+        """What contradicts efforts that are torques, if a quantity depends on them."""
+        states = part.own
+        known = np.flatnonzero(np.isfinite(states.v).all(axis=1) & np.isfinite(states.tau).any())
+        if not (_OF_EFFORTS & set(self.quantities) and is_actuated(model).all()) or (
+                len(known) < _FEWEST):
+            return
+        some = states.take(known[::1 + len(known) // _CHECKED])
+        constant = row_values(model, self.settings, "effort_constant", 1.0)
+        a = np.gradient(some.v, 1e-9 * (some.stamp - some.stamp[0]), axis=0)
+        rows = np.isfinite(a).all(axis=1)
+        yield from unit_warnings(model, some.q[rows], some.v[rows], a[rows], measured(
+            model, some.q, some.tau * constant)[rows])
 
 
 def _unknown_signals(model: Model, part: PartStates, table: Table,

@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The option ``--drives`` of the commands that read recordings."""
+import re
+
 import numpy as np
 import pytest
 
@@ -66,6 +68,17 @@ def test_log(folder, tmp_path, capsys):
     assert run("log", folder / "currents.csv", "--robot", ARM7, "--compute", "residual",
                "external", "--out", tmp_path / "real", "--drives", other, "--workers", "1") == 2
     assert "computed with other options: robot" in capsys.readouterr().err
+
+
+def test_log_warns_of_efforts_that_cannot_be_torques(folder, tmp_path, capsys):
+    logged(folder, "clean.csv", tmp_path / "clean")
+    assert "drives file" not in capsys.readouterr().err
+    logged(folder, "unknown.csv", tmp_path / "unknown")
+    shown = capsys.readouterr().err
+    assert re.search(r"unknown.csv: shoulder_pitch: its effort is -0.1\d* times the gravity torque "
+                     r".* the sign is opposite; declare unit, gain and sign in the drives", shown)
+    logged(folder, "unknown.csv", tmp_path / "declared", "--drives", folder / "gains.yaml")
+    assert "drives file" not in capsys.readouterr().err
 
 
 def test_identify(folder, tmp_path, capsys):

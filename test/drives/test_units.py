@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import dyn_ros
-from dyn_ros.drives.units import unit_warnings
+from dyn_ros.drives.units import collapsed_masses, unit_warnings
 
 ARM = """<robot name="arm"><link name="base"/>
 {}
@@ -80,3 +80,54 @@ def test_positions_of_motors_are_reported():
     q, v, a, tau = recording()
     found = unit_warnings(arm((8.0, 6.0, 4.0)), 100.0 * q, v, a, tau)
     assert sum("of the motor" in text for text in found) == 3
+
+
+@pytest.mark.parametrize("k, offset", [(0, 6.0), (1, -25.0), (2, 12.0)])
+def test_a_wrong_zero_is_reported(k, offset):
+    q, v, a, tau = recording()
+    tau[:, k] += offset
+    [text] = unit_warnings(arm((8.0, 6.0, 4.0)), q, v, a, tau)
+    assert text.startswith(f"j{k}: at rest, its effort is {abs(offset + 1.0):.2g}"[:30])
+    assert ("more" if offset > 0.0 else "less") in text
+
+
+@pytest.mark.parametrize("fault, is_reported", [
+    (lambda tau: tau, False), (lambda tau: tau + 0.3 * np.abs(tau), False),
+    (lambda tau: tau / 12.0, True), (lambda tau: -tau, True), (lambda tau: 0.01 * tau, True)])
+def test_a_pose_at_rest_shows_the_largest_gravity_torque(fault, is_reported):
+    model, q = arm((8.0, 6.0, 4.0)), np.tile([0.3, 0.5, 0.4], (500, 1))
+    tau = dyn_ros.generalized_gravity(model, dyn_ros.Data(model), q)
+    noise = 0.1 * np.random.default_rng(0).normal(size=q.shape)
+    still = np.zeros_like(q)
+    found = unit_warnings(model, q, still, still, fault(tau) + noise)
+    assert bool(found) == is_reported
+    assert all(text.startswith("j1: at rest, its effort is") for text in found)
+
+
+def lift():
+    """A column that moves up, below the arm."""
+    text = ARM.format(LINK.format(n=9, parent="base", length=0.0, axis="0 0 1", mass=20.0).replace(
+        "revolute", "prismatic") + "".join(LINK.format(
+            n=n, parent=parent, length=0.4, axis="0 1 0", mass=4.0)
+            for n, parent in ((1, "l9"), (2, "l1"))))
+    return dyn_ros.Model.from_urdf(text)
+
+
+def test_gravity_that_is_constant_and_subtracted_is_reported():
+    model, (q, v, a) = lift(), motion()
+    tau = dyn_ros.rnea(model, dyn_ros.Data(model), q, v, a) + FRICTION * np.sign(v)
+    assert unit_warnings(model, q, v, a, tau) == []
+    gravity = dyn_ros.generalized_gravity(model, dyn_ros.Data(model), q)
+    tau[:, 0] -= gravity[:, 0]
+    [text] = unit_warnings(model, q, v, a, tau)
+    assert text.startswith("j9: at rest") and "declare gravity_compensated" in text
+
+
+def test_masses_that_collapse_are_no_success():
+    model, (q, v, a, tau) = arm((8.0, 6.0, 4.0)), recording()
+    samples = dyn_ros.Samples.from_arrays(model, np.linspace(0.0, 20.0, len(q)), q, tau, v, a)
+    assert not [text for text in dyn_ros.identify(model, samples).warnings if "collapsed" in text]
+    currents = dyn_ros.Samples.from_arrays(model, samples.time, q, tau / 12.0, v, a)
+    [text] = [text for text in dyn_ros.identify(model, currents).warnings if "collapsed" in text]
+    assert "instead of 4 kg for the body of j2" in text and "0.08" in text and "gain" in text
+    assert collapsed_masses(model, model.inertial_parameters, q, v, a, tau) == []
