@@ -21,9 +21,12 @@ import time
 from pathlib import Path
 from unittest import mock
 
+import numpy as np
 import pytest
 
 ARM7 = Path(__file__).parents[2] / "dyn_ros" / "robots" / "arm7.urdf"
+Q = np.array([0.3, -0.6, 0.9, -1.2, 1.5, 0.4, -0.2])
+V = np.array([0.5, 0.4, -0.3, 0.2, -0.1, 0.6, 0.7])
 TIMEOUT = 180.0    # seconds; the first start on a machine compiles
 LOG_LINE = re.compile(r"\[\w+\] \[[\d.]+\] \[([^\]]*)\]: ")
 _numbers = itertools.count()

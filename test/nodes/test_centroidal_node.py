@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """centroidal_node compared with Pinocchio."""
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,10 +20,11 @@ import dyn_ros
 import peer
 from dyn_ros.msg import CentroidalState
 
-ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
+from .conftest import ARM7
+from .conftest import Q as POSITION
+from .conftest import V as VELOCITY
+
 MODULE = "dyn_ros.nodes.centroidal_node"
-POSITION = np.array([0.3, -0.6, 0.9, -1.2, 1.5, 0.4, -0.2])
-VELOCITY = np.array([0.5, 0.4, -0.3, 0.2, -0.1, 0.6, 0.7])
 ACCELERATION = np.array([1.0, -2.0, 3.0, -4.0, 5.0, -6.0, 7.0])
 POSE = np.array([1.0, 2.0, 3.0, 0.1, -0.7, 0.5, 0.5])
 TWIST = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])

@@ -1,8 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The parameter drives: currents, compensated gravity, and friction that depends on the load."""
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -24,10 +22,9 @@ from dyn_ros.srv import (
     GetTrajectoryEfforts,
 )
 
-ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
+from .conftest import ARM7, Q, V
+
 GAINS = 12.0, -9.0, 10.0, -10.0, 8.0, 2.0, -3.0
-Q = np.array([0.3, -0.6, 0.9, -1.2, 1.5, 0.4, -0.2])
-V = np.array([0.5, 0.4, -0.3, 0.2, -0.1, 0.6, 0.7])
 
 
 @pytest.fixture

@@ -29,9 +29,10 @@ from dyn_ros.msg import (
 from dyn_ros.nodes.robot.context import RobotContext
 from dyn_ros.srv import GetJacobian, SetPayload
 
-ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
-POSITION = np.array([0.3, -0.6, 0.9, -1.2, 1.5, 0.4, -0.2])
-VELOCITY = np.array([0.5, 0.4, -0.3, 0.2, -0.1, 0.6, 0.7])
+from .conftest import ARM7
+from .conftest import Q as POSITION
+from .conftest import V as VELOCITY
+
 MODULE = "dyn_ros.nodes.dyn_ros_node"
 NAMES = ("dyn_ros", "dynamics", "centroidal", "vereshchagin", "observer")
 TOPICS = {"dynamics": JointSpaceDynamics, "centroidal": CentroidalState}

@@ -28,9 +28,9 @@ from dyn_ros.srv import (
     Tare,
 )
 
-ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
+from .conftest import ARM7, Q
+
 MODULE = "dyn_ros.nodes.observer_node"
-Q = np.array([0.3, -0.6, 0.9, -1.2, 1.5, 0.4, -0.2])
 DT = 1e-3
 GAIN = 300.0
 FORCE = np.array([3.0, -4.0, 12.0])

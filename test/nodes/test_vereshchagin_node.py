@@ -4,7 +4,6 @@
 import array
 import math
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,10 +24,11 @@ import peer
 from dyn_ros.msg import AccelerationConstraints, ConstrainedDynamics, RobotState
 from dyn_ros.srv import SolveConstrainedDynamics
 
-ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
+from .conftest import ARM7
+from .conftest import Q as POSITION
+from .conftest import V as VELOCITY
+
 MODULE = "dyn_ros.nodes.vereshchagin_node"
-POSITION = np.array([0.3, -0.6, 0.9, -1.2, 1.5, 0.4, -0.2])
-VELOCITY = np.array([0.5, 0.4, -0.3, 0.2, -0.1, 0.6, 0.7])
 POSE = np.array([1.0, 2.0, 3.0, 0.1, -0.7, 0.5, 0.5])
 TWIST = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
 PUSH, TWIST_OFF = np.array([5.0, -20.0, 10.0, 1.0, -2.0, 3.0]), np.array([0, 0, 1, 0, 4.0, 0])

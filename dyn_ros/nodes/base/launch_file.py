@@ -23,6 +23,8 @@ from ...engine.model.urdf import read_description
 Argument: TypeAlias = "tuple[str, Any, str]"        # name, default, description
 NODES: Argument = ("nodes", "true",
                    "Start the nodes of this package; false: they are already running.")
+_FLAGS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False,
+          "off": False}
 VIEWER_ARGUMENTS: Sequence[Argument] = (
     ("host", "127.0.0.1", "Address to serve the page on; 127.0.0.1: this machine only."),
     ("port", "8080", "First port to try for the page."),
@@ -86,17 +88,17 @@ def _value(context: Any, argument: str) -> str:
     return LaunchConfiguration(argument, default="").perform(context)
 
 
-def _is_on(context: Any, argument: str) -> bool:
-    return _value(context, argument).lower() in ("true", "1")
-
-
-def _flag(argument: str) -> ParameterValue:
-    return ParameterValue(LaunchConfiguration(argument), value_type=bool)
+def _flag(context: Any, argument: str) -> bool:
+    value = _value(context, argument)
+    if value.lower() not in _FLAGS:
+        raise LaunchError(f"{argument}: expected true or false, got '{value}'")
+    return _FLAGS[value.lower()]
 
 
 def _node(context: Any, executable: str, name: str | None) -> list[Any]:
     parameters: dict[str, Any] = {
-        "use_sim_time": _flag("use_sim_time"), "autostart": _flag("autostart")}
+        "use_sim_time": _flag(context, "use_sim_time"),
+        "autostart": _flag(context, "autostart")}
     path = _value(context, "robot_description_file")
     if path.endswith(".xacro"):
         parameters["robot_description"] = _robot_description(path)
@@ -114,7 +116,7 @@ def _node(context: Any, executable: str, name: str | None) -> list[Any]:
         namespace=_value(context, "namespace"),
         parameters=[ParameterFile(_value(context, "params_file"), allow_substs=True), parameters],
         arguments=["--ros-args", "--log-level", _value(context, "log_level")],
-        respawn=_is_on(context, "respawn"),
+        respawn=_flag(context, "respawn"),
         respawn_delay=1.0,
         output="screen",
     )]
@@ -127,7 +129,7 @@ def _robot_description(path: str) -> ParameterValue:
 
 
 def _viewer(context: Any) -> list[Any]:
-    nodes = _node(context, "dyn_ros_node", None) if _is_on(context, "nodes") else []
+    nodes = _node(context, "dyn_ros_node", None) if _flag(context, "nodes") else []
     return [*nodes, *_node(context, "viewer_node", None)]
 
 
@@ -139,7 +141,7 @@ def _view(context: Any) -> list[Any]:
             package=package,
             executable=package,
             namespace=_value(context, "namespace"),
-            parameters=[{"use_sim_time": _flag("use_sim_time"), **parameters}],
+            parameters=[{"use_sim_time": _flag(context, "use_sim_time"), **parameters}],
             arguments=arguments,
             remappings=[("/tf", "tf"), ("/tf_static", "tf_static")],
             output="screen",
@@ -150,9 +152,9 @@ def _view(context: Any) -> list[Any]:
     nodes = []
     if path:
         nodes.append(node("robot_state_publisher", robot_description=_robot_description(path)))
-    if _is_on(context, "gui"):
+    if _flag(context, "gui"):
         nodes.append(node("joint_state_publisher_gui"))
-    if _is_on(context, "nodes"):
+    if _flag(context, "nodes"):
         nodes += _node(context, "dyn_ros_node", None)
     arguments = ["-d", _value(context, "rviz_config")]
     if fixed_frame:

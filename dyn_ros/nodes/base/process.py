@@ -96,7 +96,9 @@ def run(node_class: Any, name: str, args: Sequence[str] | None = None) -> int:
             watch.join()                # before rclpy and Python shut down
         if node is not None:
             node.end()
-        rclpy.try_shutdown()
+        rclpy.try_shutdown()            # which restores the handlers of before
+        if begun:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)        # also while Python ends
     return 0
 
 

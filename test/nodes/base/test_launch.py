@@ -138,6 +138,12 @@ def test_missing_drives_end_the_launch(tmp_path):
         "observer", robot_description_file=ARM7, drives=path)
 
 
+@pytest.mark.parametrize("argument", ["use_sim_time", "autostart", "respawn"])
+def test_a_flag_that_is_neither_true_nor_false_ends_the_launch(argument):
+    assert f"{argument}: expected true or false, got 'maybe'" in failure(
+        "dynamics", robot_description_file=ARM7, **{argument: "maybe"})
+
+
 @pytest.mark.parametrize("file, argument", [
     *((f"{file}.launch.py", "robot_description_file")
       for file in (*ONE_NODE, "dyn_ros", "view", "viewer")),

@@ -3,6 +3,7 @@
 """Each node in a process of its own, over DDS: topics, services, parameters, and its end."""
 import os
 import signal
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -81,6 +82,15 @@ def test_a_node_works_over_dds_and_ends_cleanly(client, start_process, arm, name
         client.diagnostics(node, lambda _, values: values["lifecycle state"] == "active")
     client.stop_listening()
     assert process.stop(how) == 0
+    assert "Traceback" not in process.output()
+
+
+def test_a_second_ctrl_c_changes_nothing(client, start_process):
+    process = start_process()
+    client.diagnostics(process)
+    process.process.send_signal(signal.SIGINT)
+    time.sleep(0.05)
+    assert process.stop() == 0
     assert "Traceback" not in process.output()
 
 

@@ -3,7 +3,6 @@
 """~/markers of the nodes compared with the results of the engine."""
 import itertools
 import math
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -32,13 +31,14 @@ from dyn_ros.nodes.vereshchagin_node import VereshchaginNode
 from dyn_ros.srv import SetPayload
 from dyn_ros.states.joint_states import State
 
-ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
+from ..conftest import ARM7
+from ..conftest import Q as POSITION
+from ..conftest import V as VELOCITY
+
 CENTROIDAL = "dyn_ros.nodes.centroidal_node"
 VERESHCHAGIN = "dyn_ros.nodes.vereshchagin_node"
 MODULES = ["dyn_ros.nodes.dynamics_node", CENTROIDAL, VERESHCHAGIN]
 HOLD = {"constraints": "hold_pose", "tip_frame": "tool"}        # the vereshchagin node takes them
-POSITION = np.array([0.3, -0.6, 0.9, -1.2, 1.5, 0.4, -0.2])
-VELOCITY = np.array([0.5, 0.4, -0.3, 0.2, -0.1, 0.6, 0.7])
 POSE = [1.0, 2.0, 3.0, 0.1, -0.7, 0.5, 0.5]
 FLOATING = {"root_joint": "floating", "base_source": "parameter", "base_pose": POSE}
 FULL = 1.5 * math.pi            # angle of an arrow at full load
