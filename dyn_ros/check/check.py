@@ -21,6 +21,7 @@ from .meshes import Folders, Progress
 from .shapes import Extents, find_extents
 
 NEGLIGIBLE = np.array([1e-3, 1e-2])  # of the mass and the moments of the links fixed to each other
+SHAPELESS = 10.0                     # times as much, of links without shapes: axes of sensors
 OPTICAL = ("_optical", "_optical_frame")     # names of axes of cameras, without a body: REP 103
 SMALLEST_SIZE = 0.02                 # m: of a robot, if its joints are closer together
 TURNED = 3                           # links that fit only meshes that are turned to z up
@@ -138,7 +139,8 @@ def _negligible(links: Mapping[str, LinkInertia], extents: Extents) -> set[str]:
         sums[body] = sums.get(body, np.zeros(2)) + (inertia.mass, moments)
     return {name for name, inertia in links.items()
             if name.endswith(OPTICAL) or ((inertia.mass, np.trace(inertia.rotational))
-                < NEGLIGIBLE * sums[extents.bodies[name]]).all()}
+                < (1.0 if extents.links[name].own else SHAPELESS) * NEGLIGIBLE
+                * sums[extents.bodies[name]]).all()}
 
 
 def _link_findings(links: Mapping[str, LinkInertia], extents: Extents,

@@ -486,3 +486,14 @@ def test_optical_frames_of_cameras_are_no_bodies(name, mass, kinds):
       {diagonal(0.01, 0.01, 0.01)}</inertial></link>
       <joint name="k" type="fixed"><parent link="arm"/><child link="{name}"/></joint></robot>""")
     assert [finding.kind for finding in check_urdf(text)] == kinds
+
+
+@pytest.mark.parametrize(("mass", "moment", "kinds"), [
+    (0.005, 1e-4, []), (0.005, 1e-1, ["placeholder"])])
+def test_light_links_without_shapes_are_axes_of_sensors(mass, moment, kinds):
+    """A robot of 2 kg with the depth frame of a camera, which has a placeholder."""
+    text = robot().replace("</robot>", f"""<link name="depth_frame"><inertial>
+      <mass value="{mass}"/>{diagonal(moment, moment, moment)}</inertial></link>
+      <joint name="k" type="fixed"><parent link="arm"/><child link="depth_frame"/></joint>
+      </robot>""")
+    assert [finding.kind for finding in check_urdf(text)] == kinds
