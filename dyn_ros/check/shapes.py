@@ -20,7 +20,7 @@ Color: TypeAlias = tuple[float, ...]
 
 _SIZES = {"box": (("size", 3),), "cylinder": (("radius", 1), ("length", 1)),
           "sphere": (("radius", 1),)}
-_PRIMITIVES: dict[str, Callable[..., tuple[Array, Solid]]] = {
+PRIMITIVES: dict[str, Callable[..., tuple[Array, Solid]]] = {
     "box": box, "cylinder": cylinder, "sphere": sphere}
 _SMALLEST, _LARGEST_SHAPE = 1e-6, 1e6    # m: smaller links and larger shapes are not examined
 
@@ -240,7 +240,7 @@ def _measured(shape: Shape, meshes: Mapping[str, tuple[Array, Solid] | None]
     if max(np.abs(shape.size).max(), np.abs(shape.placement).max()) > _LARGEST_SHAPE:
         return None
     if shape.kind != "mesh":
-        return _moved(_PRIMITIVES[shape.kind](*shape.size), shape.placement)
+        return _moved(PRIMITIVES[shape.kind](*shape.size), shape.placement)
     mesh = meshes[shape.uri]
     return None if mesh is None else _moved(mesh, shape.placement @ np.diag([*shape.size, 1.0]))
 

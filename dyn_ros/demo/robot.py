@@ -46,7 +46,7 @@ def main() -> None:
     options = parser.parse_args()
     xml = read_description(options.urdf)
     model = Model.from_urdf(xml)
-    motion = Motion(model.tree.joints)
+    motion = Motion(model.tree)
     # compile while a signal still ends the process at once
     simulated = CompliantRobot(model, motion)
     rclpy.init(args=[])

@@ -17,9 +17,11 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.spatial import Inertia
 from .motion import Motion, Steering, coordinates
+from .page.plots import Progress
+from .posture import TIMES
 from .session import Session
 from .simulation import LONGEST_GAP, CompliantRobot
-from .standalone import Picture, StandaloneActor, compile_torques
+from .standalone import WORLD, Picture, StandaloneActor, compile_torques
 
 KERNELS = ("all_terms", "rnea", "crba")
 CURVES = ("gravity", "nle", "effort", "push")
@@ -34,44 +36,51 @@ class LocalRobot(StandaloneActor):
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self._motion = Motion(model.tree.joints)
+        self._motion = Motion(model.tree)
         self._steering = Steering(self._motion)
         self._position, self._velocity, _ = self._motion.at(0.0)    # until it is simulated
         self._pushed: Push = ()
         self._hung: tuple[str, Inertia] | None = None
         self._engine: Engine | None = None      # when it is compiled
         self._is_simulated = False
-        self._failure = self._compiling = ""    # for users; empty: nothing
+        self._failure = ""          # for users; empty: none
+        self._compiling = Progress()
 
     def show(self, session: Session, xml: str) -> None:
         """Show the robot on a page; start the engine."""
         super().show(session, xml)
-        assert session.panel is not None
+        assert session.panel is not None and session.robot is not None
+        self._root = session.robot.links[0]
         session.panel.show_playing(True)
         self._starting = threading.Thread(target=self._start, daemon=True)
         self._starting.start()
+
+    def expected(self) -> Array:
+        return self._motion.swing.at(TIMES)
 
     def _start(self) -> None:
         """Compile and start the engine, in a thread of its own."""
         try:
             compile_torques(self._model, KERNELS, self._report, batch=False)
-            self._engine = Engine(self._model, self._motion)
+            self._engine = Engine(self._model, self._motion, self._root)
         except Exception as error:
             self._failure = f"{type(error).__name__}: {error}"
-        self._report("")
+        self._report(Progress())
 
-    def _report(self, text: str) -> None:
-        self._compiling = text
+    def _report(self, progress: Progress) -> None:
+        self._compiling = progress
 
     def update(self, session: Session, seconds: float) -> None:
         """Advance the robot by a time [s], and show it."""
         if self._failure:
             session.show_problem("engine", self._failure)
             self._failure = ""
-        session.notice = self._compiling
+        session.progress = self._compiling
+        session.notice = session.progress.text
         engine = self._engine
         if engine is None:
             self._position, self._velocity, _ = self._steering.advance(min(seconds, LONGEST_GAP))
+            self._stand(session, self._position)
             session.receive_states(self._motion.names, self._position)
             return
         robot = engine.robot
@@ -81,7 +90,14 @@ class LocalRobot(StandaloneActor):
             self._load(robot)
         robot.push(*self._pushed)
         robot.follow(self._steering, seconds)
+        self._stand(session, robot.position)
         engine.show(session, self._pushed)
+
+    def _stand(self, session: Session, position: Array) -> None:
+        """Hold the root link of a legged robot where its feet touch the floor, at zero."""
+        if self._motion.stands and session.robot is not None:
+            height = -session.robot.lowest_at(position)
+            session.place((0.0, 0.0, height, 0.0, 0.0, 0.0, 1.0), WORLD)
 
     # --- what users do
 
@@ -117,13 +133,13 @@ class LocalRobot(StandaloneActor):
 class Engine:
     """The simulated robot, and the dynamics that the page shows: those without payloads."""
 
-    def __init__(self, model: Model, motion: Motion) -> None:
+    def __init__(self, model: Model, motion: Motion, frame: str) -> None:
         self.robot = CompliantRobot(model, motion)
         self._model, self._data = model, dyn_ros.Data(model)
         self._names = motion.names
         self._idx_q, self._idx_v = coordinates(model, motion.names)
         self._q, self._v, self._zero = model.neutral(), np.zeros(model.nv), np.zeros(model.nv)
-        self._picture = Picture(model)
+        self._picture = Picture(model, frame)
 
     def show(self, session: Session, pushed: Push) -> None:
         """Show the state, its torques and its markers on a page."""

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A smooth motion for any robot: slow sines within the limits of every joint, starting at rest."""
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 import dyn_ros
 
 from ..engine.kernel.types import Array, ArrayLike
-from ..engine.model.urdf import ONE_DOF, Joint
+from ..engine.model.urdf import Tree
+from .posture import choose_swing
+from .scene.kinematics import Kinematics
 
 RESUME = 2.0        # [1/s]: how fast a resumed motion converges to the original one
 SLOWING = 0.2       # time constant with which a motion is held and continues [s]
@@ -21,18 +23,19 @@ class Motion:
     """Position of each joint over time, with exact derivatives.
 
     Joints with one degree of freedom move, except mimic joints: `names`, in the order of the model.
+    `stands`: on legs, which bend together; otherwise it is above the plane of the base if it can.
     """
 
-    def __init__(self, joints: Iterable[Joint]) -> None:
-        moving = [joint for joint in joints if joint.kind in ONE_DOF and joint.mimic is None]
-        self.names = [joint.name for joint in moving]
-        swings = [_swing(joint, number) for number, joint in enumerate(moving)]
-        self._center, self._amplitude, self._frequency = np.array(swings).reshape(-1, 3).T
+    def __init__(self, tree: Tree) -> None:
+        robot = Kinematics(tree)
+        self.names = robot.names
+        self.swing, self.stands = choose_swing(robot)
+        self._center, self._amplitude, self._frequency = self.swing
 
     def at(self, time: float) -> tuple[Array, Array, Array]:
         """Return position, velocity and acceleration of every joint [rad or m, and per s, s^2].
 
-        At time 0 [s], all joints rest at the center of their range.
+        At time 0 [s], all joints rest at the centers of their sines.
         """
         # The motion's time starts at rest: its rate is t / sqrt(1 + t^2), which never exceeds 1.
         root = math.hypot(1.0, time)
@@ -144,14 +147,3 @@ def coordinates(model: dyn_ros.Model, names: Sequence[str],
     """Return where q and v contain joints with one degree of freedom, (n,) each."""
     joints = np.array([model.joint_index(name) for name in names], int)
     return np.array(model.idx_q, int)[joints], np.array(model.idx_v, int)[joints]
-
-
-def _swing(joint: Joint, number: int) -> tuple[float, float, float]:
-    """Return center, amplitude and angular frequency [rad/s] of one joint's sine."""
-    bounded = math.isfinite(joint.lower) and math.isfinite(joint.upper)
-    center = (joint.lower + joint.upper) / 2 if bounded else 0.0
-    reach = (joint.upper - joint.lower) / 2 if bounded else math.inf
-    period = 5.0 + 4.0 * (0.618 * number % 1.0)      # seconds; different for each joint
-    frequency = 2 * math.pi / period
-    widest = 0.15 if joint.kind == "prismatic" else 1.0
-    return center, min(0.7 * reach, widest, 0.6 * joint.velocity / frequency), frequency

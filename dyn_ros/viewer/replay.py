@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
-from html import escape
 from os import PathLike
 from pathlib import Path
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,13 +32,10 @@ from ..logs.recording import warnings_of
 from ..logs.run.plan import Part
 from ..logs.selection import ODOMETRY, Request, Selection, prepared
 from .motion import coordinates
+from .page.plots import Progress
 from .session import Session
 from .standalone import Picture, StandaloneActor, compile_torques
-
-if TYPE_CHECKING:
-    import viser
-
-    from .page.panel import Panel
+from .time_bar import TimeBar
 
 CURVES = ("effort", "gravity", "nle", "residual", "external")
 QUANTITIES = ("gravity", "nle", "residual", "external")
@@ -53,9 +46,6 @@ COMPILE = -1        # instead of the number of a part
 GAP = 0.5           # a longer time without states is a gap [s]
 SPAN = 10.0         # of the plots [s]
 SAMPLES = 100       # of each curve in this time
-SPEEDS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-HELD = 0.5          # after a user has moved the time bar, it is not moved by the recording [s]
-BACK, NEXT = "\u25c0 state", "state \u25b6"
 
 
 # --- opening
@@ -124,7 +114,8 @@ class Loaded(NamedTuple):
 class Loader:
     """Reads and computes the parts that were asked for, in a thread; the latest request first.
 
-    `progress` says for users what is being done; empty: nothing.
+    `progress` says for users what is being compiled; empty: nothing. `gaps` are the times without
+    states in parts that have been read, from and to [ns].
     """
 
     def __init__(self, recording: OpenRecording) -> None:
@@ -133,7 +124,8 @@ class Loader:
         self._wanted: list[int] = []
         self._change = threading.Condition()
         self._is_compiled = self._closed = False
-        self.progress = ""
+        self.progress = Progress()
+        self.gaps: set[tuple[int, int]] = set()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -186,16 +178,17 @@ class Loader:
 
     def _compile(self) -> None:
         """Compile what the quantities need, once the first states are shown."""
-        def say(text: str) -> None:
-            self.progress = text
+        def say(progress: Progress) -> None:
+            self.progress = progress
         compile_torques(self._recording.model, ALGORITHMS, say, more=KERNELS)
-        self._is_compiled, self.progress = True, ""
+        self._is_compiled, self.progress = True, Progress()
 
     def _load(self, number: int) -> Loaded:
         """Read a part, with its quantities if they are compiled."""
         model = self._recording.model
         part = read_part(self._recording.parts[number], self._recording.selection)
         own = part.own
+        self.gaps |= find_gaps(own.log_time)
         torques = {"effort": own.tau}
         if self._is_compiled:
             torques["effort"] = measured(model, own.q, own.tau)
@@ -207,61 +200,13 @@ class Loader:
         return Loaded(own.log_time, own.q, own.v, torques, tuple(warnings_of(part)))
 
 
+def find_gaps(log_time: NDArray[np.int64]) -> set[tuple[int, int]]:
+    """Return the times without states between times (n,), from and to [ns]."""
+    before = np.flatnonzero(np.diff(log_time) > 1e9 * GAP)
+    return set(zip(log_time[before].tolist(), log_time[before + 1].tolist()))
+
+
 # --- replay
-
-class TimeBar:
-    """The controls of a recording, from `start` [ns since 1970] on for a `duration` [s].
-
-    The queue `events` is what users do: ("play", whether), ("speed", factor), ("step", -1 or 1) and
-    ("seek", seconds).
-    """
-
-    def __init__(self, server: viser.ViserServer, panel: Panel, name: str, start: int,
-                 duration: float) -> None:
-        self.events: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
-        self._name, self._start, self._duration = name, start, duration
-        self._plays = False
-        self._moved = -HELD
-        self._loop = server.get_event_loop()
-        gui = server.gui
-        with panel.top:
-            self._text = gui.add_html("")
-            self._bar = gui.add_slider("time [s]", 0.0, max(round(duration, 3), 1e-3), 1e-3, 0.0)
-            self._play = gui.add_button("Play")
-            self._step = gui.add_button_group("step", (BACK, NEXT))
-            self._speed = gui.add_dropdown(
-                "speed", [f"{speed:g} x" for speed in SPEEDS], initial_value="1 x")
-        self._play.on_click(lambda event: self.events.put(("play", not self._plays)))
-        self._step.on_click(lambda event: self.events.put(
-            ("step", 1 if event.target.value == NEXT else -1)))
-        self._speed.on_update(lambda event: self.events.put(
-            ("speed", float(self._speed.value.split()[0]))))
-
-        # A coroutine runs in viser's own thread, before the recording's time is written there.
-        @self._bar.on_update
-        async def _(event: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
-            if event.client is not None:        # moved by a user, not by the recording
-                self._moved = time.monotonic()
-                self.events.put(("seek", event.target.value))
-
-    def show(self, seconds: float, plays: bool, note: str) -> None:
-        """Show the time since the start [s], whether it advances, and a note."""
-        if plays != self._plays:
-            self._plays = plays
-            self._play.label = "Pause" if plays else "Play"
-        date = datetime.fromtimestamp(1e-9 * self._start + seconds, timezone.utc)
-        text = ('<div class="dyn" style="font-variant-numeric:tabular-nums">'
-                f'<b>{escape(self._name)}</b><br><span class="time">{seconds:.2f} s</span> of '
-                f'{self._duration:.2f} s &nbsp; {date:%Y-%m-%d %H:%M:%S} UTC'
-                f'<br><span class="note">{escape(note) or "&nbsp;"}</span></div>')
-        if text != self._text.content:
-            self._text.content = text
-            self._loop.call_soon_threadsafe(self._put, seconds)
-
-    def _put(self, seconds: float) -> None:
-        if time.monotonic() - self._moved > HELD:
-            self._bar.value = min(max(round(seconds, 3), self._bar.min), self._bar.max)
-
 
 class Replay(StandaloneActor):
     def __init__(self, recording: OpenRecording) -> None:
@@ -302,8 +247,11 @@ class Replay(StandaloneActor):
         number = self._number(self._now)
         self._loader.want([number, number - 1, number + 1])
         note = self._show(session, number)
-        session.notice = self._loader.progress or "replaying a recording"
-        self._bar.show(1e-9 * (self._now - self._first), self._plays, note)
+        session.progress = self._loader.progress
+        session.notice = session.progress.text or "replaying a recording"
+        gaps = [(1e-9 * (start - self._first), 1e-9 * (stop - self._first))
+                for start, stop in sorted(self._loader.gaps)]
+        self._bar.show(1e-9 * (self._now - self._first), self._plays, note, gaps)
 
     def _handle_events(self) -> None:
         while not self._bar.events.empty():

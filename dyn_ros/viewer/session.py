@@ -25,11 +25,14 @@ from .actor import Actor, Settings
 from .motion import SpringFollower
 from .page import page
 from .page.panel import Panel, show_waiting
+from .page.plots import Progress
+from .problems import MOST_PROBLEMS, Problems
 from .scene.camera import Cameras, above
 from .scene.floor import Floor, light_simply
 from .scene.handle import PushHandle
+from .scene.kinematics import rotation_matrix
 from .scene.markers import Drawing
-from .scene.scene import RobotScene, rotation_matrix
+from .scene.scene import RobotScene
 from .timeline import Timeline
 from .touch import Touch, payload
 
@@ -41,26 +44,7 @@ if TYPE_CHECKING:
 PLOTS = 10.0        # update rate of the numbers and plots [Hz]
 STALE = 1.0         # age at which a torque that is no longer received becomes unknown [s]
 FAR = 0.3           # motion of the root link after which the cameras follow it / reach
-FORGET = 10.0       # how long a problem stays on the page [s]
-MOST_PROBLEMS = 4   # shown on the page at once
-
-
-class Problems:
-    """What went wrong in the last seconds."""
-
-    def __init__(self) -> None:
-        self._lines: deque[tuple[float, str]] = deque(maxlen=MOST_PROBLEMS)
-
-    def add(self, what: str, why: object) -> None:
-        """Add the last line of an error."""
-        line = str(why).strip().split("\n")[-1]
-        self._lines.append((time.monotonic(), f"{what}: {line}"))
-
-    def recent(self, lasting: list[str], now: float) -> Iterable[str]:
-        """Return those that last, and the others of the last seconds, each once."""
-        while self._lines and now - self._lines[0][0] > FORGET:
-            self._lines.popleft()
-        return [*lasting, *dict.fromkeys(line for _, line in self._lines if line not in lasting)]
+SUNK = 0.01         # depth below the floor after which it is lowered / reach
 
 
 class Session:
@@ -68,8 +52,8 @@ class Session:
 
     `settings` may be changed later; plays, hangs, pushes, curves, plot_seconds and mesh_paths apply
     to the next robot. `robot`, `panel` and `touch` are None until `show_robot`. `notice` is shown
-    instead of where the states come from. `history` returns what the plots show, as times [s] and
-    torques (curves, joints); None: what was received.
+    instead of where the states come from, `progress` is what torques wait for. `history` returns
+    what the plots show, times [s] and torques (curves, joints); None: what was received.
     """
 
     def __init__(self, host: str, port: int, actor: Actor,
@@ -83,7 +67,7 @@ class Session:
         self.robot: RobotScene | None = None
         self.panel: Panel | None = None
         self.touch: Touch | None = None
-        self.notice = ""
+        self.notice, self.progress = "", Progress()
         self.history: Callable[[], Iterable[tuple[float, Array]]] | None = None
         self._follower: SpringFollower | None = None
         self._problems = Problems()
@@ -113,8 +97,12 @@ class Session:
 
     # --- what is shown
 
-    def show_robot(self, tree: Tree, xml: str) -> None:
-        """Show another robot; `tree` is read from its description, `xml`, without a root joint."""
+    def show_robot(self, tree: Tree, xml: str, expected: Array | None = None) -> None:
+        """Show another robot; `tree` is read from its description, `xml`, without a root joint.
+
+        Cameras and floor are fitted to the positions (k, n) of joints [rad, m] that are `expected`,
+        of which the first is shown; by default, to all that the robot can reach, and to zero.
+        """
         self._stop_pushing()
         self.drawing.clear()
         self.drawing.draw(0.0)
@@ -138,19 +126,30 @@ class Session:
         with self.panel.touch_tab:
             self.touch = Touch(robot, self.server.gui, settings.hangs, self.panel.events.put,
                                self.node_of)
+        if expected is not None:
+            robot.move(expected[0])
         self._start_pushing()
-        self._show_surroundings(robot)
+        self._show_surroundings(robot, expected)
         for problem in robot.problems:
             self._actor.reject("robot_description", problem)
 
-    def _show_surroundings(self, robot: RobotScene) -> None:
-        """Fit cameras and floor to what the robot can reach."""
-        handle = self._handle
-        self._envelope = robot.envelope(more=[(handle.link, handle.rest)] if handle else ())
+    def _show_surroundings(self, robot: RobotScene, expected: Array | None) -> None:
+        """Fit cameras and floor to what the robot is expected to reach."""
+        more = [(handle.link, handle.away)] if (handle := self._handle) else ()
+        if expected is None:
+            self._envelope, lowest = robot.envelope(more=more), robot.lowest
+        else:
+            self._envelope = robot.reached(expected, more)
+            lowest = float(self._envelope[:, 2].min())
         self._center = None
-        ground = min(robot.lowest, 0.0)
+        ground = min(lowest, 0.0)
         self.floor.place(self._envelope, ground)
         self.cameras.show(above(self._envelope, ground))
+
+    def _keep_above_floor(self, robot: RobotScene) -> None:
+        """Lower the floor to a robot that reaches below it; with odometry, the floor is at zero."""
+        if self._pose is None and np.isfinite(self._q).all():
+            self.floor.lower(robot.lowest_at(self._q), SUNK * robot.reach)
 
     def _follow(self, robot: RobotScene, pose: Array) -> None:
         """Keep a robot in the pictures whose root link has moved far, on a floor at zero."""
@@ -337,6 +336,7 @@ class Session:
         plots = self._plot_limiter.due(now)
         if plots:
             self._sample(now)
+            self._keep_above_floor(robot)
         if self._status_limiter.due(now):
             self._show_status(panel, robot, now)
         with self.server.atomic():
@@ -346,7 +346,8 @@ class Session:
             if not self.server.get_clients():
                 return
             if plots:
-                panel.show_samples(self.history() if self.history else self._samples)
+                panel.show_samples(self.history() if self.history else self._samples,
+                                   self.progress)
                 handle = self._handle
                 touch.show(now, handle.link if handle else None,
                            handle.force if handle else np.zeros(3), self._actor.can_weigh())

@@ -16,6 +16,7 @@ from ..engine.model import Model
 from ..engine.model.bodies import Body, joined
 from ..engine.model.urdf import read_urdf
 from .actor import Actor
+from .page.plots import Progress
 from .scene import kinds, marker_arrays
 from .scene.marker_arrays import PlainMarker
 from .session import Session
@@ -36,7 +37,11 @@ class StandaloneActor(Actor):
 
     def show(self, session: Session, xml: str) -> None:
         self._session = session
-        session.show_robot(read_urdf(xml), xml)
+        session.show_robot(read_urdf(xml), xml, self.expected())
+
+    def expected(self) -> Array | None:
+        """Return positions of joints (k, n) that the page should fit to; None: any."""
+        return None
 
     def reject(self, what: str, why: object) -> None:
         if self._session is not None:
@@ -46,24 +51,29 @@ class StandaloneActor(Actor):
         print(line, flush=True)
 
 
-def compile_torques(model: Model, names: Sequence[str], say: Callable[[str], object],
+def compile_torques(model: Model, names: Sequence[str], say: Callable[[Progress], object],
                     **options: Any) -> None:
     """Compile algorithms in processes of their own; say for users how far it is."""
     coupled = any(joint.mimic is not None for joint in model.tree.joints)
     dyn_ros.precompile(names, coupled=coupled, progress=lambda done, total, name: say(
-        f"compiling the torques: {done} of {total}" if done < total else ""), **options)
+        Progress(f"compiling the torques: {done} of {total}", done / total) if done < total
+        else Progress()), **options)
 
 
 class Picture:
-    """The markers of one robot, as the nodes publish them by default."""
+    """The markers of one robot, as the nodes publish them by default; `frame` is that of the model.
 
-    def __init__(self, model: Model) -> None:
+    It is the world, or the root link if only the page moves it.
+    """
+
+    def __init__(self, model: Model, frame: str = WORLD) -> None:
         self._model, self._data = model, dyn_ros.Data(model)
         self._torques = marker_arrays.torque(model, PlainLook(
-            "torque", 0.1, full_color=FULL_LOAD, unlimited=100.0, source="nle"))
+            "torque", 0.1, full_color=FULL_LOAD, unlimited=100.0, source="nle", frame=frame))
         self._bodies = marker_arrays.inertia(
-            model, PlainLook("inertia", 1.0, 0.4, shape="ellipsoid"), {})
-        self._ball = marker_arrays.MarkerArrays(PlainLook("com", BALL), marker_arrays.SPHERE)
+            model, PlainLook("inertia", 1.0, 0.4, shape="ellipsoid", frame=frame), {})
+        self._ball = marker_arrays.MarkerArrays(
+            PlainLook("com", BALL, frame=frame), marker_arrays.SPHERE)
 
     def compute(self, q: Array, v: Array) -> SimpleNamespace:
         """Return `TERMS` of a state, as attributes; they are valid until the next call."""
@@ -89,6 +99,8 @@ class Picture:
 class PlainLook(marker_arrays.Look):
     """The appearance without ROS, in the color of its kind, to which `more` belongs."""
 
+    frame = WORLD
+
     def __init__(self, family: str, scale: float, alpha: float = 1.0, **more: object) -> None:
         code = kinds.BY_FAMILY[family].color
         color = tuple(int(code[k:k + 2], 16) / 255 for k in (1, 3, 5))
@@ -97,7 +109,7 @@ class PlainLook(marker_arrays.Look):
 
     def marker(self, namespace: str, type: int, points: int) -> SimpleNamespace:
         return SimpleNamespace(
-            header=SimpleNamespace(frame_id=WORLD, stamp=SimpleNamespace(sec=0, nanosec=0)),
+            header=SimpleNamespace(frame_id=self.frame, stamp=SimpleNamespace(sec=0, nanosec=0)),
             ns=namespace, type=type, lifetime=SimpleNamespace(sec=0, nanosec=0))
 
 

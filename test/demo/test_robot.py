@@ -31,7 +31,7 @@ class Person:
 
     def __init__(self):
         model = dyn_ros.Model.from_urdf_file(ARM)
-        self.motion = Motion(model.tree.joints)
+        self.motion = Motion(model.tree)
         self.simulated = CompliantRobot(model, self.motion)
         self.robot = DemoRobot(ARM.read_text(), self.motion, self.simulated)
         self.node = rclpy.create_node("person")

@@ -53,7 +53,7 @@ def test_its_velocity_is_the_derivative_and_the_spring_pulls():
 
 
 def test_a_motion_goes_on_from_where_a_hand_left_it():
-    motion = Motion(read_urdf(ARM.read_text()).joints)
+    motion = Motion(read_urdf(ARM.read_text()))
     left = motion.at(0.0)[0] + np.linspace(-0.5, 0.5, 7)
     resumed = Resumed(motion, left)
     np.testing.assert_allclose(resumed.at(0.0)[0], left, atol=1e-15)

@@ -215,6 +215,54 @@ def test_other_robots(show, name):
     assert np.isfinite(page.torques("nle")).all() and not page.robot._failure
 
 
+def test_a_legged_robot_stands_on_the_floor(show):
+    """Its feet touch it while it crouches, and so do markers: they move with the robot."""
+    page = show(EXAMPLE_ROBOTS / FILES["solo12"]).start()
+    robot, heights = page.session.robot, []
+    names = "FL_FOOT", "FR_FOOT", "HL_FOOT", "HR_FOOT"
+    for _ in range(4):
+        page.advance(0.7)
+        feet = [robot.placement(foot)[2, 3] for foot in names]
+        np.testing.assert_allclose(feet, feet[0], atol=2e-3)
+        assert feet[0] == pytest.approx(0.0, abs=2e-3)
+        heights.append(robot.placement("base_link")[2, 3])
+    markers = page.session.drawing._received.values()
+    assert {received.marker.header.frame_id for received in markers} == {"base_link"}
+    assert np.ptp(heights) > 0.01 and min(heights) > 0.15
+    assert page.session.floor._position[2] == 0.0
+
+
+def test_the_floor_is_where_the_motion_is_lowest(show):
+    """At the base of an arm that moves above it; lower when a slider moves the arm below it."""
+    page = show(EXAMPLE_ROBOTS / FILES["ur5"])
+    page.advance(2.0)
+    assert abs(page.session.floor._position[2]) < 0.01
+    page.slide(1, 0.8)
+    page.advance(3.0)
+    lowest = page.session.robot.lowest_at(page.session._q)
+    assert page.session.floor._position[2] == pytest.approx(lowest, abs=0.02) and lowest < -0.3
+
+
+def test_plots_say_what_they_wait_for(show, monkeypatch):
+    waits = []
+
+    def precompile(names, progress, **options):
+        progress(1, 4, "rnea")
+        while not waits:
+            time.sleep(0.01)
+        progress(4, 4, "")
+    monkeypatch.setattr(dyn_ros, "precompile", precompile)
+    page = show()
+    monkeypatch.setattr(page.session.server, "get_clients", lambda: {0: None})
+    page.advance(2.0)
+    note = page.session.panel._narrow_plots._note
+    assert "compiling the torques: 1 of 4" in note.content and 'value="0.250"' in note.content
+    waits.append(True)
+    page.start()
+    page.advance(0.5)
+    assert not note.visible
+
+
 def test_a_failure_of_the_engine_is_shown_and_the_robot_still_moves(show, monkeypatch):
     def precompile(names, **options):
         raise OSError("no space left on device")

@@ -30,24 +30,24 @@ TIMES = np.linspace(0.0, 60.0, 6001)
 
 
 @pytest.fixture(params=[ARM.read_text(), MIXED], ids=["arm7", "mixed"])
-def joints(request):
-    return read_urdf(request.param).joints
+def tree(request):
+    return read_urdf(request.param)
 
 
-def moving(joints):
-    return [joint for joint in joints if joint.mimic is None]
+def moving(tree):
+    return [joint for joint in tree.joints if joint.mimic is None]
 
 
-def test_stays_within_the_limits(joints):
-    position, velocity, _ = (np.array(values) for values in zip(*map(Motion(joints).at, TIMES)))
-    for i, joint in enumerate(moving(joints)):
+def test_stays_within_the_limits(tree):
+    position, velocity, _ = (np.array(values) for values in zip(*map(Motion(tree).at, TIMES)))
+    for i, joint in enumerate(moving(tree)):
         assert np.all(position[:, i] >= joint.lower) and np.all(position[:, i] <= joint.upper)
         assert np.all(np.abs(velocity[:, i]) <= joint.velocity)
 
 
 @pytest.mark.parametrize("resumed", [False, True], ids=["motion", "resumed"])
-def test_velocity_and_acceleration_are_the_derivatives(joints, resumed):
-    motion, step = Motion(joints), 1e-5
+def test_velocity_and_acceleration_are_the_derivatives(tree, resumed):
+    motion, step = Motion(tree), 1e-5
     if resumed:
         motion = Resumed(motion, np.linspace(-1.0, 1.0, len(motion.names)))
     for time in (0.0, 0.3, 2.0, 17.0):
@@ -61,7 +61,7 @@ def test_velocity_and_acceleration_are_the_derivatives(joints, resumed):
 def test_effort_brings_the_energy(xml):
     """Its power is the rate of the mechanical energy; a mimic joint's is its master's."""
     model = dyn_ros.Model.from_urdf(xml)
-    motion, data, step = Motion(model.tree.joints), dyn_ros.Data(model), 1e-3
+    motion, data, step = Motion(model.tree), dyn_ros.Data(model), 1e-3
     robot = CompliantRobot(model, motion)
 
     def energy(time):
@@ -76,23 +76,23 @@ def test_effort_brings_the_energy(xml):
         assert effort @ state[1] == pytest.approx(rate, rel=1e-8)
 
 
-def test_starts_at_rest_and_then_moves(joints):
-    motion = Motion(joints)
+def test_starts_at_rest_and_then_moves(tree):
+    motion = Motion(tree)
     assert np.all(motion.at(0.0)[1] == 0.0)
     travel = np.ptp([motion.at(time)[0] for time in TIMES], axis=0)
-    for joint, distance in zip(moving(joints), travel):
+    for joint, distance in zip(moving(tree), travel):
         assert distance > 0.01 or joint.lower == joint.upper
 
 
 def test_moves_independent_joints_only():
-    assert Motion(read_urdf(MIXED).joints).names == ["turn", "slide", "stuck"]
-    floating = read_urdf(MIXED, root_joint="floating").joints
+    assert Motion(read_urdf(MIXED)).names == ["turn", "slide", "stuck"]
+    floating = read_urdf(MIXED, root_joint="floating")
     assert Motion(floating).names == ["turn", "slide", "stuck"]
 
 
-def test_it_is_held_and_continues_where_it_was(joints):
+def test_it_is_held_and_continues_where_it_was(tree):
     """Smoothly: velocity and acceleration are the derivatives all the time."""
-    steering, step = Steering(Motion(joints)), 1e-5
+    steering, step = Steering(Motion(tree)), 1e-5
     steering.advance(3.0)
     for holds in (True, False):
         steering.hold(holds)
@@ -108,8 +108,8 @@ def test_it_is_held_and_continues_where_it_was(joints):
         assert (abs(steering.advance(1.0)[0] - there).max() < 1e-6) == holds
 
 
-def test_a_held_robot_can_be_steered(joints):
-    steering = Steering(Motion(joints))
+def test_a_held_robot_can_be_steered(tree):
+    steering = Steering(Motion(tree))
     steering.advance(3.0)
     steering.hold(True)
     position, velocity, _ = steering.advance(0.5 * SLOWING)

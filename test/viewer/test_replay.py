@@ -230,6 +230,11 @@ def test_a_gap(play, tmp_path):
     player = play(write_mcap(tmp_path / "gap.mcap", messages(rows)), xml=QUADRUPED)
     player.seek(2.0)
     assert player.note == "gap: no states for 1.0 s"
+    (start, stop), = player.replay._loader.gaps
+    first, last = player.replay._first, player.replay._last
+    assert stop - start == pytest.approx(3.01e9, abs=1e7)
+    left, width = (100.0 * time / (last - first) for time in (start - first, stop - start))
+    assert f"left:{left:.2f}%;width:{width:.2f}%" in player.replay._bar._text.content
     assert np.isnan(player.latest()["effort"]).all()
     assert player.q[0] == pytest.approx(1e-3 * 99)
     player.seek(4.5)

@@ -25,7 +25,7 @@ POINTS = """<robot name="points"><link name="base"/>
 
 def robot_of(xml):
     model = dyn_ros.Model.from_urdf(xml)
-    motion = Motion(model.tree.joints)
+    motion = Motion(model.tree)
     return CompliantRobot(model, motion), motion
 
 
@@ -145,7 +145,7 @@ def test_any_robot_stays_where_it_can_be(name, step):
     """Pushed and loaded far beyond reason."""
     file = FILES[name]
     xml = (EXAMPLE_ROBOTS / file).read_text()       # an absolute path replaces the folder
-    if not Motion(dyn_ros.Model.from_urdf(xml).tree.joints).names:
+    if not Motion(dyn_ros.Model.from_urdf(xml).tree).names:
         pytest.skip("no joint moves")
     robot, motion = robot_of(xml)
     links = [frame.name for frame in robot.model.tree.frames if frame.kind == "body"]

@@ -14,7 +14,7 @@ import numpy as np
 from ...engine.kernel.types import Array
 from ...engine.model.urdf import Joint
 from ..scene.kinds import BY_FAMILY, KINDS, Kind
-from .plots import LIVE, NOTHING, Plots, line
+from .plots import LIVE, NONE, NOTHING, Plots, Progress, line
 
 if TYPE_CHECKING:
     import viser
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .page import DynRosWindow, Server
 
 LEFT, RIGHT = 300, 360              # widths of the panels [px]
+LEAST, SHARE = 220, 0.35            # width of the left one, and its share of a small window
 TURN, SLIDE = math.pi, 1.0          # range of the slider of a joint without limits [rad, m]
 
 WORDS = {"com": "center of mass", "com_projection": "its projection",
@@ -107,7 +108,8 @@ class Panel:
         send(GuiUpdateMessage(self._side._impl.uuid, {"visible": window.wide}))
         if client.client_id not in self._sized:     # not again: users may have changed it
             self._sized.add(client.client_id)
-            client.gui.main_panel.set_width(LEFT)
+            client.gui.main_panel.set_width(
+                min(LEFT, max(LEAST, round(SHARE * window.width))))
 
     # --- joints
 
@@ -267,8 +269,12 @@ class Panel:
         if content != self._status_shown:
             self._status_shown = self._status.content = content
 
-    def show_samples(self, sampled: Iterable[tuple[float, Array]]) -> None:
-        """Show torques (curves, joints) at times [s], NaN if unknown, where a window has plots."""
+    def show_samples(self, sampled: Iterable[tuple[float, Array]],
+                     progress: Progress = NONE) -> None:
+        """Show torques (curves, joints) at times [s], NaN if unknown, where a window has plots.
+
+        `progress` is what torques are waiting for.
+        """
         sampled = list(sampled)
         if not sampled:
             return
@@ -276,9 +282,9 @@ class Panel:
         samples = np.array([values for _, values in sampled])
         wide = {window.wide for window in self._server.windows.values()}
         if True in wide:
-            self._wide_plots.show(times, samples)
+            self._wide_plots.show(times, samples, progress)
         if wide != {True}:
-            self._narrow_plots.show(times, samples)
+            self._narrow_plots.show(times, samples, progress)
 
 
 def start(server: Server, label: str) -> None:

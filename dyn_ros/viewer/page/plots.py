@@ -25,6 +25,15 @@ class Curve(NamedTuple):
     explanation: str
 
 
+class Progress(NamedTuple):
+    """What is being done, for users, and which share of it is done; without text, nothing."""
+
+    text: str = ""
+    share: float = 0.0
+
+
+NONE = Progress()
+
 CURVES = {
     "gravity": Curve("#2f80ed", (), "The torque that holds the robot still in this position."),
     "nle": Curve("#2b9348", (6, 3),
@@ -55,6 +64,7 @@ ZERO = 1e-9             # smaller values are numerical noise [N m, N]
 LOOSE = 0.35            # the range shrinks when the lines fill less of it
 PREFIXES = ((1e4, 1e-3, "k"), (2e-2, 1.0, ""), (2e-5, 1e3, "m"), (0.0, 1e6, "\u00b5"))
 NOTHING = "nothing"
+UNKNOWN = "No torques yet: they are computed from states, and the nodes publish them."
 
 
 def line(text: str, kind: str = "") -> str:
@@ -172,13 +182,20 @@ class Plots:
         self._pages = dict(zip(names, pages))
         self._legend = gui.add_html(_legend(curves, seconds) if joints else
                                     line("This robot has no joints that move.", "soft"))
+        self._note = gui.add_html("", visible=False)
         self._page = gui.add_dropdown("joints", names or [NOTHING], visible=len(names) > 1)
         self._plots = [_Plot(gui, curves, seconds) for _ in (pages[0] if pages else ())]
 
-    def show(self, times: Array, samples: Array) -> None:
-        """Show samples (k, curves, joints) [N m, N], with gaps at NaN, of times (k,) up to 0."""
+    def show(self, times: Array, samples: Array, progress: Progress = NONE) -> None:
+        """Show samples (k, curves, joints) [N m, N], with gaps at NaN, of times (k,) up to 0.
+
+        `progress` is what unknown torques are waiting for.
+        """
         if not self._pages:
             return
+        note = _note(progress, bool(np.isfinite(samples).any()))
+        if note != self._note.content:
+            self._note.content, self._note.visible = note, bool(note)
         page = self._pages[self._page.value]
         for place, plot in enumerate(self._plots):
             if place < len(page):
@@ -255,6 +272,15 @@ def _legend(curves: Sequence[str], seconds: float) -> str:
         f"{swatch(name)} {name}</span>" for name in curves)
     return (f'<div class="dyn dyn-legend">{items}<span class="soft">last {seconds:g} s</span>'
             "</div>")
+
+
+def _note(progress: Progress, known: bool) -> str:
+    """Return why curves are missing, as HTML; empty: none are."""
+    if progress.text:
+        return (f'<div class="dyn dyn-progress" role="status">{escape(progress.text)}'
+                f'<progress value="{progress.share:.3f}"></progress>'
+                '<span class="soft">Curves follow. The next start will not wait.</span></div>')
+    return "" if known else line(UNKNOWN, "soft")
 
 
 def _labels(joint: Joint, curves: Sequence[str], scale: Scale, samples: Array) -> str:

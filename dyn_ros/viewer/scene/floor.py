@@ -100,5 +100,15 @@ class Floor:
             self._size = size
             for client_id, client in self._server.get_clients().items():
                 self._draw(client, self._dark.get(client_id, False))
+        self._move()
+
+    def lower(self, height: float, margin: float) -> None:
+        """Lower it to a height [m], unless it is less than a margin above that."""
+        x, y, now = self._position
+        if height < now - margin:
+            self._position = x, y, height
+            self._move()
+
+    def _move(self) -> None:
         for grid in list(self._grids.values()):
             grid.position = self._position

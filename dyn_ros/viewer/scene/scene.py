@@ -11,16 +11,18 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ...check.hulls import sphere
 from ...check.meshes import Folders, MeshError, find_mesh, read_mesh
-from ...check.shapes import Color, Shape, read_shapes
+from ...check.shapes import PRIMITIVES, Color, Shape, read_shapes
 from ...engine.kernel import algebra as al
-from ...engine.kernel.lie import matrix_quaternion, quaternion_product, rotate
+from ...engine.kernel.lie import matrix_quaternion, quaternion_product
 from ...engine.kernel.types import Array, ArrayLike
-from ...engine.model.urdf import ONE_DOF, Frame, Joint, Tree
+from ...engine.model.urdf import Frame, Tree
+from .kinematics import Kinematics, stroke
 
 if TYPE_CHECKING:
     import trimesh
@@ -30,6 +32,8 @@ LIGHT = 0.005           # joints that carry less of the robot's mass, such as fi
 MOVED = 1e-6            # smaller motions of a joint are not sent [rad, m]
 GRAY = (0.75, 0.75, 0.78, 1.0)
 BONE = (235, 140, 40)
+# in which a shape is measured: about a hundred
+DIRECTIONS = np.concatenate([sphere(1.0)[0][::20], np.eye(3), -np.eye(3)])
 
 
 def scalar_first(q: Array) -> Array:
@@ -40,12 +44,6 @@ def scalar_first(q: Array) -> Array:
 def wxyz(R: ArrayLike) -> Array:
     """Convert rotation matrices (..., 3, 3) to unit quaternions (..., 4), scalar first."""
     return scalar_first(matrix_quaternion(np.asarray(R)))
-
-
-def rotation_matrix(q: ArrayLike) -> Array:
-    """Convert unit quaternions (..., 4), scalar last, to rotation matrices (..., 3, 3)."""
-    q = np.asarray(q, float)[..., None, :]
-    return np.swapaxes(rotate(q, np.eye(3)), -1, -2)
 
 
 class RobotScene:
@@ -62,32 +60,17 @@ class RobotScene:
         self.scene = self._scene = scene
         self._tree, self._folders = tree, folders
         self._root = scene.add_frame("/robot", show_axes=False)
-        self._moving = list(tree.joints)
-        own = [i for i, joint in enumerate(self._moving)
-               if joint.kind in ONE_DOF and joint.mimic is None]
-        self.joints = [self._moving[i] for i in own]
-        self.names = [joint.name for joint in self.joints]
-        self.slots = {name: slot for slot, name in enumerate(self.names)}
-        self._follow(own)
+        self.kinematics = kinematics = Kinematics(tree)
+        self._moving = kinematics.moving
+        self.joints, self.names = kinematics.joints, kinematics.names
+        self.slots = kinematics.slots
         self._nodes = self._add_joints()
         self._frames = {frame.name: frame for frame in tree.frames}
         self._added: dict[str, viser.FrameHandle] = {}
         self.problems: list[str] = []
-        self._corners: list[tuple[int, Array]] = []     # of shapes, homogeneous, in their joints
         self._add_shapes(xml)
         self.reach = self._measure()
-        self.move(np.zeros(len(own)))
-
-    def _follow(self, own: list[int]) -> None:
-        """Compute how the position of every joint follows from the independent ones."""
-        self._source = np.zeros(len(self._moving), int)
-        self._ratio, self._offset = np.zeros((2, len(self._moving)))
-        for i, joint in enumerate(self._moving):
-            if joint.mimic is not None and joint.mimic.joint in own:
-                self._source[i] = own.index(joint.mimic.joint)
-                self._ratio[i], self._offset[i] = joint.mimic.multiplier, joint.mimic.offset
-            elif i in own:
-                self._source[i], self._ratio[i] = own.index(i), 1.0
+        self.move(np.zeros(len(self.names)))
 
     def _add_joints(self) -> list[viser.FrameHandle]:
         self._paths = ["/robot"]        # of the joints; the last one is the root link's
@@ -133,9 +116,10 @@ class RobotScene:
         placed = frame.placement @ shape.placement
         name = f"{self._paths[frame.parent]}/{frame.name.replace('/', '|')}:{name}"
         place = {"wxyz": wxyz(placed[:3, :3]), "position": placed[:3, 3]}
-        self._corners += [(frame.parent, placed @ corner) for corner in corners(shape)]
         try:
             draw_shape(self._scene, name, shape, self._folders, **place)
+            points = extreme_points(shape, self._folders)
+            self.kinematics.add(frame.parent, points @ placed[:3, :3].T + placed[:3, 3])
         except MeshError as error:
             self.problems.append(f"link '{frame.name}': {error}")
             return False
@@ -214,33 +198,35 @@ class RobotScene:
         world: Array = _pose(self._root) @ result
         return world
 
-    def envelope(self, count: int = 1000, more: Sequence[tuple[str, Array]] = ()) -> Array:
-        """Return origins of frames and corners of shapes at random positions of the joints.
+    def envelope(self, count: int = 300, more: Sequence[tuple[str, Array]] = ()) -> Array:
+        """Return origins of frames and points of shapes at random positions of the joints.
 
-        They are (n, 3), in the root link, those at zero first. `more` are links and points (3,) in
-        them to include.
+        They are (n, 3), in the root link. The first position is zero. `more` are points to include:
+        links, and (3,) from their origins, in the root link's axes.
         """
         rng = np.random.default_rng(0)
         q = np.zeros((count, len(self.joints)))
         for slot, joint in enumerate(self.joints):
             q[1:, slot] = rng.uniform(*stroke(joint), count - 1)
-        q = np.hstack([q, np.zeros((count, 1))])[:, self._source] * self._ratio + self._offset
-        places = np.tile(np.eye(4), (len(self._moving) + 1, count, 1, 1))   # the last: the root
-        for i, joint in enumerate(self._moving):
-            places[i] = places[joint.parent] @ joint.placement @ _motions(joint, q[:, i])
-        origins = [places[:-1, :, :3, 3].reshape(-1, count, 3), np.zeros((1, count, 3))]
-        origins += [(places[frame.parent] @ frame.placement[:, 3])[None, :, :3]
-                    for frame in self._tree.frames]
-        points = [(self._frames[link].parent, self._frames[link].placement @ np.append(point, 1.0))
-                  for link, point in more]
-        origins += [(places[joint] @ point)[None, :, :3] for joint, point in self._corners + points]
-        corners: Array = np.concatenate(origins).swapaxes(0, 1).reshape(-1, 3)
-        return corners
+        return self.reached(q, more)
+
+    def reached(self, q: Array, more: Sequence[tuple[str, Array]] = ()) -> Array:
+        """Return what `envelope` does at positions (k, n) of `joints`."""
+        points = self.kinematics.points(q)
+        places = self.kinematics.places(q)
+        for link, away in more:
+            frame = self._frames[link]
+            points.append((places[frame.parent] @ frame.placement[:, 3])[:, :3] + away)
+        return np.concatenate([some.reshape(-1, 3) for some in points])
 
     @property
     def lowest(self) -> float:
-        """Height of the lowest point of `envelope` relative to the root link, at zero [m]."""
-        return float(self.envelope(1)[:, 2].min())
+        """Height of the lowest point relative to the root link, at zero [m]."""
+        return self.lowest_at(np.zeros(len(self.names)))
+
+    def lowest_at(self, q: Array) -> float:
+        """Return the height [m] of the lowest point at positions (n,), in the root link."""
+        return float(self.kinematics.heights(q[None]).min())
 
     def to_world(self, frame: str, vector: ArrayLike) -> Array:
         """Return a vector (3,) in world axes that is given in the axes of a link or joint."""
@@ -253,7 +239,7 @@ class RobotScene:
         """Set the joint positions, (n,) in the order of `names`; send those that changed."""
         if not self._moving:
             return
-        q = np.append(q, 0.0)[self._source] * self._ratio + self._offset
+        q = self.kinematics.all_positions(q)
         moved = np.flatnonzero(abs(q - self._shown) > MOVED)
         if not len(moved):
             return
@@ -290,23 +276,20 @@ def corners(shape: Shape) -> list[Array]:
     return [np.append(sign * half(shape.size), 1.0) for sign in signs]
 
 
-def stroke(joint: Joint) -> tuple[float, float]:
-    """Return the limits of a joint with one degree of freedom, within half a turn or 1 m."""
-    reach = 1.0 if joint.kind == "prismatic" else math.pi
-    lower, upper = max(joint.lower, -reach), min(joint.upper, reach)
-    return (lower, upper) if lower < upper else (-reach, reach)
+def extreme_points(shape: Shape, folders: Folders) -> Array:
+    """Return the outermost points of a shape in many directions, (n, 3), in its frame.
+
+    A `MeshError` if it is a mesh that cannot be read.
+    """
+    if shape.kind == "mesh":
+        points = load_mesh(find_mesh(shape.uri, folders), shape.color).points * shape.size
+    else:
+        points, _ = PRIMITIVES[shape.kind](*shape.size)
+    return _outermost(points)
 
 
-def _motions(joint: Joint, q: Array) -> Array:
-    """Return the displacements of a joint at positions (n,), (n, 4, 4)."""
-    moved = np.tile(np.eye(4), (len(q), 1, 1))
-    axis = np.asarray(joint.axis)
-    if joint.kind == "prismatic":
-        moved[:, :3, 3] = q[:, None] * axis
-    elif joint.kind in ONE_DOF:
-        half = 0.5 * q[:, None]
-        moved[:, :3, :3] = rotation_matrix(np.hstack([np.sin(half) * axis, np.cos(half)]))
-    return moved
+def _outermost(points: Array) -> Array:
+    return points[np.unique((points @ DIRECTIONS.T).argmax(axis=0))]
 
 
 def _pose(node: viser.SceneNodeHandle) -> Array:
@@ -322,7 +305,7 @@ def draw_shape(scene: viser.SceneApi, name: str, shape: Shape, folders: Folders,
                **place: Array) -> viser.SceneNodeHandle:
     """Draw a shape as a node; raise a MeshError if a mesh cannot be drawn."""
     if shape.kind == "mesh":
-        data = load_mesh(find_mesh(shape.uri, folders), shape.color)
+        data = load_mesh(find_mesh(shape.uri, folders), shape.color).data
         return scene.add_glb(name, data, scale=shape.size, **place)
     *rgb, alpha = shape.color or GRAY
     paint = {"color": tuple(round(255 * x) for x in rgb),
@@ -334,9 +317,16 @@ def draw_shape(scene: viser.SceneApi, name: str, shape: Shape, folders: Folders,
     return scene.add_icosphere(name, radius=shape.size[0], **paint)
 
 
+class Mesh(NamedTuple):
+    """A mesh as glTF, and its outermost points (n, 3) [m]."""
+
+    data: bytes
+    points: Array
+
+
 @lru_cache(maxsize=256)
-def load_mesh(path: Path, color: Color | None = None) -> bytes:
-    """Convert a mesh file (STL, OBJ, PLY, glTF, COLLADA) to glTF, in meters.
+def load_mesh(path: Path, color: Color | None = None) -> Mesh:
+    """Read a mesh file (STL, OBJ, PLY, glTF, COLLADA), in meters.
 
     The color is that of the whole mesh if the file has none. A `MeshError` if it cannot be read.
     """
@@ -346,7 +336,8 @@ def load_mesh(path: Path, color: Color | None = None) -> bytes:
             if not mesh.visual.defined or path.suffix.lower() == ".stl":
                 rgba = color or (0.7, 0.7, 0.7, 1.0)
                 paint(mesh, rgba, alphaMode="BLEND" if rgba[3] < 1.0 else None)
-        return scene.export(file_type="glb")
+        points = _outermost(np.asarray(scene.to_mesh().vertices))
+        return Mesh(scene.export(file_type="glb"), points)
     except Exception as error:              # the library of each format raises its own errors
         raise MeshError(f"mesh '{path}' cannot be read: {error}") from error
 

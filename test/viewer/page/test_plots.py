@@ -13,7 +13,7 @@ pytest.importorskip("viser", reason="no viser: pip install viser")
 from dyn_ros.demo.run import ARM
 from dyn_ros.engine.model.urdf import read_urdf
 from dyn_ros.viewer.page import plots
-from dyn_ros.viewer.page.plots import CURVES, Plots, find_range, find_scale, fits, spread
+from dyn_ros.viewer.page.plots import CURVES, Plots, Progress, find_range, find_scale, fits, spread
 
 SECONDS = np.linspace(-10.0, 0.0, 100)
 
@@ -188,6 +188,20 @@ def test_an_axis_is_sent_when_it_changes(arm, sent):
     assert len(updates(sent, "axes")) == len(updates(sent, "scales")) == 7
     lower, upper = updates(sent, "scales")[0]["y"]["range"]
     assert 95.0 <= lower < 99.0 and 101.0 < upper <= 105.0
+
+
+def test_empty_plots_say_why(arm):
+    """While torques are compiled, with how far it is; also while some are known already."""
+    unknown = np.full((100, 2, 7), np.nan)
+    arm.show(SECONDS, unknown)
+    assert arm._note.visible and plots.UNKNOWN in arm._note.content
+    arm.show(SECONDS, unknown, Progress("compiling <it>: 3 of 4", 0.75))
+    note = arm._note.content
+    assert "compiling &lt;it&gt;: 3 of 4" in note and 'value="0.750"' in note
+    arm.show(SECONDS, np.zeros((100, 2, 7)), Progress("compiling", 0.9))
+    assert 'value="0.900"' in arm._note.content
+    arm.show(SECONDS, np.zeros((100, 2, 7)))
+    assert not arm._note.visible
 
 
 def test_no_joints(server):

@@ -66,6 +66,18 @@ def test_it_is_below_the_robot_and_its_lines_stay(floor):
     assert abs(client.scene.position[0] - 12.34) <= floor._size
 
 
+def test_it_is_lowered_to_a_robot_that_reaches_below_it(floor):
+    client = Client(1)
+    floor.show(client, False)
+    floor.place(np.array([[-0.5, -0.5, 0.0], [0.5, 0.5, 1.0]]), 0.0)
+    floor.lower(-0.005, 0.01)
+    assert floor._position == (0.0, 0.0, 0.0)
+    floor.lower(-0.2, 0.01)
+    assert client.scene.position == (0.0, 0.0, -0.2)
+    floor.lower(0.5, 0.01)
+    assert client.scene.position == (0.0, 0.0, -0.2)
+
+
 @pytest.mark.parametrize("size", [1e-9, 0.05, 1.0, 30.0, 1e4])
 def test_robots_of_any_size(floor, size):
     floor.place(size * np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]]), 0.0)

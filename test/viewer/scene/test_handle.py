@@ -75,7 +75,7 @@ def test_the_grip_stays_at_the_pointer_while_the_robot_gives_way(robot, handle):
     np.testing.assert_allclose(world(handle), start + (0.0, 0.0, 0.3), atol=1e-9)
     rest = world(handle) - robot.to_world("tool", force) / 100.0
     place = robot.placement("tool")
-    np.testing.assert_allclose(rest, place[:3, :3] @ handle.rest + place[:3, 3], atol=1e-9)
+    np.testing.assert_allclose(rest, handle.away + place[:3, 3], atol=1e-9)
 
 
 def test_it_springs_back_and_asks_no_more(handle):
@@ -92,13 +92,43 @@ def test_it_springs_back_and_asks_no_more(handle):
     assert shown(handle) == ""
 
 
-def test_the_arrow_ends_at_the_grip(handle):
-    pull(handle, np.array([0.1, 0.2, 0.3]))
+def turned(node, vector):
+    """A vector of a node, in its parent's axes."""
+    w, *u = node.wxyz
+    t = 2.0 * np.cross(u, vector)
+    return vector + w * t + np.cross(u, t)
+
+
+def test_the_arrow_ends_at_the_grip_until_it_is_the_force(robot, handle):
+    """To scale, at the origin of the link; a line connects its head to the grip."""
     handle.update(0.03)
-    w, *u = handle._arrow.wxyz
-    tip = handle._arrow.points[0, 1]
-    t = 2.0 * np.cross(u, tip)
-    np.testing.assert_allclose(tip + w * t + np.cross(u, t), handle._grip.position, atol=1e-6)
+    np.testing.assert_allclose(turned(handle._arrow, handle._arrow.points[0, 1]),
+                               handle._grip.position, atol=1e-6)
+    assert not handle._line.visible
+    pull(handle, np.array([0.1, 0.2, 0.3]))
+    for bend in (0.0, 0.1):
+        robot.move(BENT + bend)
+        force = handle.update(0.03)
+        arrow = turned(handle._arrow, handle._arrow.points[0, 1])
+        np.testing.assert_allclose(arrow, force / 100.0, atol=2e-3)
+        np.testing.assert_allclose(np.cross(arrow, force) / np.linalg.norm(force), 0.0, atol=1e-6)
+        line = turned(handle._line, handle._line.points[0, 1])
+        np.testing.assert_allclose(handle._grip.position + line, force / 100.0, atol=1e-6)
+        assert handle._line.visible
+    handle.let_go()
+    handle.update(0.03)
+    assert not handle._line.visible
+
+
+def test_the_grip_is_above_its_link_while_the_robot_moves(robot, handle):
+    """At a foot as well: below it is the floor."""
+    for bend in (0.0, 0.5, 1.5):
+        robot.move(BENT + bend)
+        handle.update(0.03)
+        np.testing.assert_allclose(world(handle) - robot.placement("tool")[:3, 3], handle.away)
+        place = robot.placement("tool")
+        np.testing.assert_allclose(place[:3, :3] @ handle._grip.position, handle.away, atol=1e-4)
+    assert handle.away[2] > 0.0
 
 
 def test_it_is_draggable_and_goes_away(server, handle):

@@ -194,8 +194,9 @@ def test_the_tip_is_at_the_end_of_the_longest_chain(server, name, tip):
 def test_a_mesh_as_gltf(tmp_path):
     mesh = tmp_path / "part.stl"
     mesh.write_text(TRIANGLE)
-    data = load_mesh(mesh, (1.0, 0.0, 0.0, 0.5))
+    data, points = load_mesh(mesh, (1.0, 0.0, 0.0, 0.5))
     scene = trimesh.load_scene(trimesh.util.wrap_as_stream(data), file_type="glb")
+    assert {tuple(point) for point in points} == {(0, 0, 0), (2, 0, 0), (0, 1, 0)}
     np.testing.assert_allclose(scene.bounds, [(0, 0, 0), (2, 1, 0)])
     material = next(iter(scene.geometry.values())).visual.material
     np.testing.assert_allclose(material.baseColorFactor, (255, 0, 0, 128), atol=1)
@@ -205,7 +206,7 @@ def test_collada_in_its_units(tmp_path):
     pytest.importorskip("collada", reason="no viser: pip install pycollada")
     path = tmp_path / "part.dae"
     path.write_text(COLLADA)
-    scene = trimesh.load_scene(trimesh.util.wrap_as_stream(load_mesh(path)), file_type="glb")
+    scene = trimesh.load_scene(trimesh.util.wrap_as_stream(load_mesh(path).data), file_type="glb")
     np.testing.assert_allclose(scene.bounds, [(0, 0, 0), (2, 1, 0)], rtol=1e-6)
 
 

@@ -1,0 +1,84 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Around which posture robots move: arms stay above their base, legged robots stand."""
+import numpy as np
+import pytest
+
+from dyn_ros.demo.run import ARM
+from dyn_ros.engine.model.urdf import read_urdf
+from dyn_ros.viewer.motion import Motion
+from dyn_ros.viewer.posture import CENTERS, Swing, _own, find_legs
+from dyn_ros.viewer.scene.kinematics import Kinematics
+from peer import EXAMPLE_ROBOTS, FILES
+
+QUADRUPED = ARM.with_name("quadruped.urdf")
+TIMES = np.linspace(0.0, 60.0, 600)
+PENDULUM = """<robot name="pendulum"><link name="ceiling"/><link name="rod"/><link name="ball"/>
+  <joint name="swing" type="continuous"><parent link="ceiling"/><child link="rod"/>
+    <axis xyz="0 1 0"/></joint>
+  <joint name="end" type="fixed"><parent link="rod"/><child link="ball"/>
+    <origin xyz="0 0 -1"/></joint></robot>"""
+
+
+def example(name):
+    return read_urdf((EXAMPLE_ROBOTS / FILES[name]).read_text())
+
+
+def heights(tree, motion):
+    """Of the lowest point that each joint moves, during the motion, (joints, k)."""
+    return Kinematics(tree).heights(np.array([motion.at(time)[0] for time in TIMES]))[:-1]
+
+
+def default(tree):
+    """The motion about the middle of the limits."""
+    joints = Kinematics(tree).joints
+    return Swing(*np.array([_own(joint, i) for i, joint in enumerate(joints)]).T)
+
+
+@pytest.mark.parametrize("name", ["ur5", "panda", "tiago"])
+def test_an_arm_stays_above_the_plane_of_its_base(name):
+    tree = example(name)
+    motion = Motion(tree)
+    assert heights(tree, motion).min() > 0.0 and not motion.stands
+    assert motion.swing.amplitude.max() > 0.5
+
+
+def test_only_what_has_to_be_is_changed():
+    """The shoulder of an arm whose middle is horizontal is raised, nothing else."""
+    tree = example("ur5")
+    old, new = default(tree), Motion(tree).swing
+    assert Kinematics(tree).heights(old.at(TIMES))[:-1].min() < -0.5
+    changed = np.flatnonzero(old.center != new.center)
+    assert [Kinematics(tree).names[slot] for slot in changed] == ["shoulder_lift_joint"]
+    arm = read_urdf(ARM.read_text())
+    np.testing.assert_array_equal(Motion(arm).swing, default(arm))
+
+
+def test_what_hangs_keeps_hanging():
+    tree = read_urdf(PENDULUM)
+    np.testing.assert_array_equal(Motion(tree).swing, default(tree))
+    assert CENTERS > 1 and heights(tree, Motion(tree)).max() < 0.0
+
+
+@pytest.mark.parametrize("name, count", [
+    ("solo12", 4), ("talos_reduced", 2), ("quadruped", 4), ("go2", 4), ("bolt", 2)])
+def test_legs_bend_together_and_the_feet_stay_level(name, count):
+    """Also knees that cannot be stretched, which bend the way they can."""
+    tree = read_urdf(QUADRUPED.read_text()) if name == "quadruped" else example(name)
+    robot, motion = Kinematics(tree), Motion(tree)
+    legs = find_legs(robot)
+    assert motion.stands and len(legs) == count
+    feet = heights(tree, motion)[[robot.own[leg[-1]] for leg in legs]]
+    np.testing.assert_allclose(feet - feet[0], 0.0, atol=1e-3)
+    length = -feet.min()
+    assert 0.05 * length < np.ptp(feet[0]) < 0.3 * length       # it crouches
+    assert heights(tree, motion).min() > feet.min() - 0.02 * length
+    for slot, joint in enumerate(robot.joints):
+        swing = motion.swing
+        assert joint.lower <= swing.center[slot] - abs(swing.amplitude[slot]) + 1e-12
+        assert joint.upper >= swing.center[slot] + abs(swing.amplitude[slot]) - 1e-12
+
+
+@pytest.mark.parametrize("name", ["ur5", "panda", "tiago"])
+def test_arms_and_wheels_are_no_legs(name):
+    assert find_legs(Kinematics(example(name))) == []
