@@ -3,7 +3,9 @@
 """The parameters of a payload, from a few poses or a motion."""
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
@@ -17,7 +19,7 @@ from ..engine.model.parameters import from_pseudo_inertia, pseudo_inertia
 from ..engine.spatial.inertia import Inertia
 from ..engine.spatial.value import require
 from .base_parameters import NUMBERS
-from .motion.filtering import is_actuated
+from .motion.losses import Losses, losses, rest_of
 from .normal_equations import correlation_length
 from .physical import decomposed, fit
 from .samples import Samples
@@ -29,12 +31,10 @@ _CERTAIN = 3.0          # intervals below zero: a mass is negative
 _LITTLE = 0.01          # of the mass of the robot: which it is certain to notice
 _TYPICAL = np.repeat([1.0, 0.1, 0.01], [1, 3, 6])       # per kg: lengths of 0.1 m
 _SINGULAR = 1e-12       # of the largest eigenvalue of the scaled normal equations
-_MOVES = 0.01           # rad/s, m/s: a joint that is never faster is at rest
-_SLOW = 0.05            # of its largest velocity: Coulomb friction has no definite sign below
-_WHITE = 1.5            # samples: noise that is correlated over fewer counts as independent
-_LENGTHS = 3.0          # correlation lengths of a block
-_FEWEST_BLOCKS = 8
-_FEWEST = 20            # samples in which a joint moves, to determine its friction
+_ROUNDS = 6             # of noise estimates
+_BLOCKS = 16            # of consecutive samples: more would depend on each other
+_LEAST_LEFT = 0.1       # of the equations, that remain without a block of them
+_MOMENTS = np.array([[4, 5, 7], [5, 6, 8], [7, 8, 9]])   # Ixx ... Izz of the ten numbers
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,16 @@ class PayloadEstimate:
         origin, as the samples determine them [kg, kg m, kg m2]; infinite if they do not.
     lower, upper : (10,) ndarray
         95 % confidence intervals of the same.
+    com_lower, com_upper : (3,) ndarray
+        95 % confidence intervals of the center of mass [m]; infinite where it is not determined.
+    inertia_lower, inertia_upper : (3, 3) ndarray
+        95 % confidence intervals of the inertia [kg m2]; infinite where it is not determined.
     determined : tuple of str
-        Which of these the samples determine, such as "m" and "m cx". The others are those of a
+        Which of the ten the samples determine, such as "m" and "m cx". The others are those of a
         sphere of water with this mass and center.
     before, after : (nv,) ndarray
-        RMS difference of measured and modeled torque without and with the payload [N m, N].
+        RMS difference of measured and modeled torque without the payload, and with it and with the
+        friction that was estimated [N m, N]. Of the motors, if these are coupled.
 
     Examples
     --------
@@ -76,6 +81,10 @@ class PayloadEstimate:
     deviation: Array
     lower: Array
     upper: Array
+    com_lower: Array
+    com_upper: Array
+    inertia_lower: Array
+    inertia_upper: Array
     determined: tuple[str, ...]
     before: Array
     after: Array
@@ -83,7 +92,7 @@ class PayloadEstimate:
 
 def identify_payload(model: Model, samples: Samples, frame: str | int, *,
                      offset: ArrayLike | None = None, noise: ArrayLike | None = None,
-                     friction: bool = False) -> PayloadEstimate:
+                     friction: bool | None = None) -> PayloadEstimate:
     """Estimate mass, center of mass and inertia of a payload from measured torques.
 
     The robot's own parameters and payloads are those of the model. A few poses at rest, with
@@ -104,20 +113,24 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
         Constant torques to subtract, in addition to ``model.drives.offset`` [N m, N].
     noise : (nv,) array_like, optional
         Standard deviation of the measured torques [N m, N]. Estimated by default.
-    friction : bool
-        Also estimate by how much the Coulomb and viscous friction of joints that move differs from
-        that of the model. This requires motions in both directions: for some seconds at least.
+    friction : bool, optional
+        Also estimate by how much Coulomb, viscous and load friction and the offset of joints that
+        move differ from those of the model, as they do from day to day: True, or None, the
+        default: of joints that move in both directions. False: friction is as in the model.
 
     Raises
     ------
     ValueError
-        An unknown frame, one that nothing moves, samples that do not determine the mass, or a
-        mass that is certainly negative.
+        An unknown frame, one that nothing moves, a mass that is certainly negative, or samples
+        that do not determine the mass; says why.
 
     References
     ----------
     Atkeson, C., An, C. and Hollerbach, J.: Estimation of inertial parameters of manipulator loads
     and links. International Journal of Robotics Research 5 (1986).
+    Cameron, A. C., Gelbach, J. and Miller, D.: Robust inference with multiway clustering. Journal
+    of Business and Economic Statistics 29 (2011), for the intervals: errors of the model last, and
+    those of one joint are alike.
 
     Examples
     --------
@@ -132,62 +145,82 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
         raise ValueError("samples: expected a robot without contacts, got "
                          f"{', '.join(samples.contacts)}; record it without, or pass the measured "
                          "forces as f_ext to Samples.from_arrays")
-    W, y = _equations(model, samples, frame, offset)
-    before = np.sqrt((y ** 2).mean(axis=0))
-    count = (_eliminate_friction(model, samples, W, y) if friction
-             else np.full(model.nv, len(y)))
-    sigma = _noise(W, y, count) if noise is None else one_each("noise", noise, model.nv)
-    if not (sigma > 0.0).all():
+    index = _frame_index(model, frame)
+    name = model.frame_names[index]
+    W, y = _equations(model, samples, index, offset)
+    lost, used = losses(model, samples.v, samples.tau, samples.weight, friction)
+    W[~used] = y[~used] = 0.0
+    sigma = None if noise is None else one_each("noise", noise, model.nv)
+    if sigma is not None and not (sigma > 0.0).all():
         raise ValueError(f"noise: expected positive numbers, got {sigma.min():g}; pass None to "
                          "estimate it")
-    H, g, value, inverse, known = _least_squares(W, y, sigma, _LITTLE * model.total_mass)
+    solved = _solved(W, y, lost, sigma)
+    value, (deviation, half) = solved.value, _spread(solved, np.eye(10))
+    mass = max(abs(value[0]), _LIGHTEST)
+    known = solved.known & (deviation < np.append(
+        max(mass, _LITTLE * model.total_mass), _TYPICAL[1:] * mass))
     if not known[0]:
-        raise ValueError(f"samples: they do not determine the mass of a payload on {frame!r}; "
-                         "record poses in which gravity has other directions in this frame")
+        raise ValueError(f"samples: they do not determine the mass of a payload on {name!r}"
+                         f": {_reason(model, name, solved, half[0])}")
+    deviation, half = np.where(known, (deviation, half), np.inf)
     is_empty = value[0] <= 0.0
-    body = np.zeros(10) if is_empty else fit(H, g, _sphere(value, known), np.zeros(10, int),
-                                             np.ones(10))
-    rest = y - W @ (value if is_empty else body)
-    changes = np.einsum("ij,bkj,bk,k->ikb", inverse, W, rest, sigma ** -2.0, optimize=True)
-    scatter, blocks = _scatter(changes)
-    # with a few poses, the scatter of their residuals says little; noise alone is the least
-    variance = np.maximum(scatter, np.diag(inverse))
-    deviation = np.where(known, np.sqrt(variance), np.inf)
-    mass, com = body[0], body[1:4] / max(body[0], 1e-300)
-    P = pseudo_inertia(body)
-    second = P[:3, :3] - mass * np.outer(com, com)
-    interval = float(stdtrit(blocks - 1, 0.975)) * deviation
-    if is_empty and value[0] + _CERTAIN * interval[0] < 0.0:
-        raise ValueError(f"samples: the mass of a payload on {frame!r} would be {value[0]:.3g} kg, "
+    if is_empty and value[0] + _CERTAIN * half[0] < 0.0:
+        raise ValueError(f"samples: the mass of a payload on {name!r} would be {value[0]:.3g} kg, "
                          "which is not physical: check the signs and units of the efforts, and "
                          "that the model has no payload")
+    body = np.zeros(10) if is_empty else fit(solved.H, solved.g, _sphere(value, known),
+                                             np.zeros(10, int), np.ones(10))
+    com, inertia = _central(body)
+    ends = _central_intervals(solved, known)
     return PayloadEstimate(
-        frame=model.frame_names[frame] if isinstance(frame, int) else frame, mass=float(mass),
-        com=com, inertia=np.trace(second) * np.eye(3) - second, deviation=deviation,
-        lower=np.where(known, value - interval, -np.inf),
-        upper=np.where(known, value + interval, np.inf),
-        determined=tuple(name for name, is_known in zip(NUMBERS, known) if is_known),
-        before=before, after=np.sqrt(((y - W @ body) ** 2).sum(axis=0) / count))
+        frame=name, mass=float(body[0]), com=com, inertia=inertia, deviation=deviation,
+        lower=value - half, upper=value + half, **ends,
+        determined=tuple(number for number, is_known in zip(NUMBERS, known) if is_known),
+        before=np.sqrt((y ** 2).sum(axis=0) / lost.rows),
+        after=np.sqrt((solved.rest(y - W @ body) ** 2).sum(axis=0) / lost.rows))
 
 
-def _scatter(changes: Array) -> tuple[Array, int]:
-    """Variances of the result from what each equation changes in it, (10, nv, B); and blocks.
+def _reason(model: Model, name: str, solved: _Solved, half: float) -> str:
+    """Why the mass on a frame is not determined, and what would help."""
+    weight = np.linalg.norm(solved.PW[..., 0], axis=0) / solved.sigma
+    if not solved.known[0]:
+        why = ("its weight and its center have the same effect on all torques" if weight.any()
+               else "its weight acts on no joint in these samples")
+        return f"{why}; record poses in which gravity has other directions in this frame"
+    k = int(np.argmax(weight))
+    return (f"it would be {solved.value[0]:.2g} kg +- {half:.2g} kg, since the model explains the "
+            f"torque of {model.velocity_names[k]} with an error of {solved.sigma[k]:.2g} N m or N; "
+            "record more motion or poses, or identify the robot and its friction first")
 
-    Residuals of a motion are errors of the model, which last, and of a joint, in all of a
-    recording: they count as independent if both joint and block of samples differ (Cameron, Gelbach
-    and Miller 2011). Blocks are longer than the correlation of residuals.
-    """
-    joints, count = changes.shape[1:]
-    length = max(correlation_length(one) for one in changes.sum(axis=1))
-    if length < _WHITE:
-        return (changes.sum(axis=1) ** 2).sum(axis=1) * count / max(count - 1, 1), max(count, 2)
-    size = max(1, min(round(_LENGTHS * length), count // _FEWEST_BLOCKS))
-    cells = np.add.reduceat(changes, np.arange(0, count, size), axis=2)
-    blocks = max(cells.shape[2], 2)
-    both = (cells ** 2).sum(axis=(1, 2))
-    of_blocks = (cells.sum(axis=1) ** 2).sum(axis=1) * blocks / (blocks - 1)
-    of_joints = (cells.sum(axis=2) ** 2).sum(axis=1) * joints / max(joints - 1, 1)
-    return np.maximum(of_blocks + of_joints - both, of_blocks), blocks
+
+def _central(body: Array) -> tuple[Array, Array]:
+    """Center of mass, and inertia about it."""
+    com = body[1:4] / max(body[0], 1e-300)
+    P = pseudo_inertia(body)
+    second = P[:3, :3] - body[0] * np.outer(com, com)
+    return com, np.trace(second) * np.eye(3) - second
+
+
+def _central_intervals(solved: _Solved, known: np.ndarray) -> dict[str, Array]:
+    """Intervals of the center of mass and of the inertia about it, to the first order."""
+    if solved.value[0] <= 0.0:
+        infinite = {"com": np.full(3, np.inf), "inertia": np.full((3, 3), np.inf)}
+        return {f"{name}_{end}": sign * x for name, x in infinite.items()
+                for end, sign in (("lower", -1.0), ("upper", 1.0))}
+    (com, inertia), E = _central(solved.value), np.eye(3)
+    of_com, of_inertia = np.zeros((3, 10)), np.zeros((3, 3, 10))
+    of_com[:, 0], of_com[:, 1:4] = -com / solved.value[0], E / solved.value[0]
+    of_inertia[..., 0] = com @ com * E - np.outer(com, com)
+    of_inertia[..., 1:4] = (com[:, None] * E[:, None] + com[:, None, None] * E
+                            - 2.0 * com * E[..., None])
+    of_inertia[..., 4:] = _MOMENTS[..., None] == np.arange(4, 10)
+    half = _spread(solved, np.vstack([of_com, of_inertia.reshape(9, 10)]))[1]
+    whole = known[:4].all()
+    half[:3][~(known[0] & known[1:4])] = np.inf
+    half[3:][~(whole & known[_MOMENTS].ravel())] = np.inf
+    around = half[3:].reshape(3, 3)
+    return {"com_lower": com - half[:3], "com_upper": com + half[:3],
+            "inertia_lower": inertia - around, "inertia_upper": inertia + around}
 
 
 def payload_columns(model: Model, index: int) -> tuple[slice, Array]:
@@ -200,79 +233,106 @@ def payload_columns(model: Model, index: int) -> tuple[slice, Array]:
     return slice(10 * place.parent, 10 * place.parent + 10), own
 
 
-def _equations(model: Model, samples: Samples, frame: str | int,
-               offset: ArrayLike | None) -> tuple[Array, Array]:
-    """The payload's columns of the regressor, (B, nv, 10), and the torques that it explains."""
+def _frame_index(model: Model, frame: str | int) -> int:
     index = frame if isinstance(frame, int) else model.frame_index(frame)
     if not 0 <= index < len(model.frame_names):
         raise ValueError(f"frame: expected a name, or an index from 0 to "
                          f"{len(model.frame_names) - 1}, got {frame!r}")
-    data, (columns, own) = Data(model), payload_columns(model, index)
+    return index
+
+
+def _equations(model: Model, samples: Samples, index: int,
+               offset: ArrayLike | None) -> tuple[Array, Array]:
+    """The payload's columns of the torques of motors, (B, nv, 10), and what they explain."""
+    data, (columns, own), drives = Data(model), payload_columns(model, index), model.drives
     constant = 0.0 if offset is None else one_each("offset", offset, model.nv)
     W, y = [], []
     for first in range(0, len(samples), _PART):
         part = samples.take(slice(first, first + _PART))
-        W.append(joint_torque_regressor(model, data, part.q, part.v, part.a)[..., columns] @ own)
-        y.append(torque_without_friction(model, part.v, part.tau - constant)
-                 - rnea(model, data, part.q, part.v, part.a, part.f_ext))
+        rows = joint_torque_regressor(model, data, part.q, part.v, part.a)[..., columns] @ own
+        W.append(drives.to_motors(rows.swapaxes(1, 2)).swapaxes(1, 2))
+        y.append(drives.to_motors(
+            torque_without_friction(model, part.v, part.tau - constant)
+            - rnea(model, data, part.q, part.v, part.a, part.f_ext) - drives.rotor_torque(part.a)))
     weight = np.sqrt(samples.weight)[:, None]
     return np.concatenate(W) * weight[..., None], np.concatenate(y) * weight
 
 
-def _eliminate_friction(model: Model, samples: Samples, W: Array, y: Array) -> Array:
-    """Remove what friction can explain from the equations of joints that move, in place.
+class _Solved(NamedTuple):
+    """Least squares of a body and of changes of friction."""
 
-    What remains is orthogonal to the friction's columns, sign(v) and v, which has the same effect
-    as estimating their factors too. Slow samples of such joints are left out, and joints with
-    Coulomb friction that rest while others move. Returns how many equations of each row count,
-    (nv,).
+    value: Array            # (10,) of the body
+    H: Array                # (10, 10) and
+    g: Array                # (10,) of its normal equations
+    F: Array                # (10, n), with the inverse F F' of H
+    known: np.ndarray       # (10,) of bool: what H determines
+    lost: Losses
+    inverses: list[Array]   # of the losses
+    PW: Array               # (B, nv, 10), columns of the body without what the losses explain
+    r: Array                # (B, nv), residuals
+    sigma: Array            # (nv,), standard deviation of each motor's torque
+
+    def rest(self, y: Array) -> Array:
+        """Torques (B, nv) without what the losses explain."""
+        return rest_of(y, self.lost, self.inverses)
+
+
+def _solved(W: Array, y: Array, lost: Losses, noise: Array | None) -> _Solved:
+    """Weighted least squares; the noise is estimated unless it is given.
+
+    Residuals that are correlated say as much about friction as fewer ones.
     """
-    weight, count = np.sqrt(samples.weight), np.full(model.nv, len(y))
-    speed = np.abs(samples.v)
-    moves = speed > np.maximum(_MOVES, _SLOW * speed.max(axis=0))
-    in_motion = moves.any(axis=1)
-    for k in np.flatnonzero(is_actuated(model)):
-        fast = moves[:, k]
-        if np.sum(fast) < _FEWEST:      # what it withstands at rest changes with the motion
-            used = ~in_motion if model.friction[k] > 0.0 else np.ones(len(y), bool)
-            columns = np.zeros((len(y), 0))
+    least = 1e-9 + 1e-6 * np.abs(y).max()
+    free = max(1.0 - 10.0 / y.size, 0.1)
+    sigma, lengths, r = np.ones(y.shape[1]), np.ones(y.shape[1]), y
+    for n in range(_ROUNDS):
+        if noise is None:
+            sigma = np.maximum(np.sqrt((r ** 2).sum(axis=0) / lost.rows / free), least)
+            lengths = np.array([correlation_length(x) for x in r.T]) if n else lengths
         else:
-            used = fast
-            columns = (used * weight)[:, None] * np.stack(
-                [np.sign(samples.v[:, k]), samples.v[:, k]], axis=1)
-        W[~used, k] = y[~used, k] = 0.0
-        Q = np.linalg.qr(columns)[0]
-        W[:, k] -= Q @ (Q.T @ W[:, k])
-        y[:, k] -= Q @ (Q.T @ y[:, k])
-        count[k] = max(np.sum(used), 1)
-    return count
+            sigma = noise
+        inverses = lost.inverses(sigma ** 2 * lengths)
+        PW = rest_of(W, lost, inverses)
+        H = np.einsum("bki,bkj,k->ij", W, PW, sigma ** -2.0, optimize=True)
+        g = np.einsum("bki,bk,k->i", PW, y, sigma ** -2.0, optimize=True)
+        F, d, known = decomposed(H, _TYPICAL, _SINGULAR)
+        F = (F * np.sqrt(d))[:, d > 0.0]
+        value = F @ (F.T @ g)
+        r = rest_of(y - W @ value, lost, inverses)
+        if noise is not None:
+            break
+    return _Solved(value, H, g, F, known, lost, inverses, PW, r, sigma)
 
 
-def _noise(W: Array, y: Array, count: Array) -> Array:
-    """Standard deviation of the torques of each row, of which some equations count, (nv,)."""
-    sigma = np.ones(y.shape[1])
-    for _ in range(5):
-        r = y - W @ _least_squares(W, y, sigma)[2]
-        free = max(1.0 - 10.0 / y.size, 0.1)
-        sigma = np.maximum(np.sqrt((r ** 2).sum(axis=0) / count / free),
-                           1e-9 + 1e-6 * np.abs(y).max())
-    return sigma
+def _spread(solved: _Solved, J: Array) -> tuple[Array, Array]:
+    """Standard deviations of J @ body, (n, 10) @ (10,), and half their 95 % intervals.
 
-
-def _least_squares(W: Array, y: Array, sigma: Array, little: float = 0.0
-                   ) -> tuple[Array, Array, Array, Array, np.ndarray]:
-    """H, g, H^-1 g, H^-1, and which values the samples determine better than guesses.
-
-    A mass is determined with a standard deviation of ``little``, however small it is.
+    Residuals of a motion are errors of the model, which last, and of a joint, in all of a
+    recording: they count as independent if both joint and block of samples differ. What a block
+    changes is the difference of the result without it.
     """
-    H = np.einsum("bki,bkj,k->ij", W, W, sigma ** -2.0)
-    g = np.einsum("bki,bk,k->i", W, y, sigma ** -2.0)
-    F, d, known = decomposed(H, _TYPICAL, _SINGULAR)
-    inverse = F * d @ F.T
-    value = inverse @ g
-    deviation, mass = np.sqrt(np.diag(inverse)), max(abs(value[0]), _LIGHTEST)
-    known &= deviation < np.append(max(mass, little), _TYPICAL[1:] * mass)
-    return H, g, value, inverse, known
+    F, Z, R = J @ solved.F, solved.PW @ solved.F / solved.sigma[:, None], solved.r / solved.sigma
+    edges = np.linspace(0, len(Z), min(len(Z), _BLOCKS) + 1).astype(int)
+    changes, cells = [], []
+    for z, rest in ((Z[i:j], R[i:j]) for i, j in itertools.pairwise(edges)):
+        share, axes = np.linalg.eigh(np.einsum("bki,bkj->ij", z, z, optimize=True))
+        cells.append(np.einsum("bki,bk->ki", z, rest, optimize=True) @ F.T)
+        left = F @ axes / np.maximum(1.0 - share, _LEAST_LEFT)
+        changes.append(left @ axes.T @ np.einsum("bki,bk->i", z, rest, optimize=True))
+    blocks, joints = len(changes), Z.shape[1]
+    of_blocks = (np.array(changes) ** 2).sum(axis=0) * (1.0 - 1.0 / blocks)
+    of_joints = (np.sum(cells, axis=0) ** 2).sum(axis=0) * joints / max(joints - 1, 1)
+    of_joints = np.maximum(of_joints - (np.array(cells) ** 2).sum(axis=(0, 1)), 0.0)
+    variance = of_blocks + of_joints
+    freedom = variance ** 2 / np.maximum(            # Satterthwaite 1946
+        of_blocks ** 2 / max(blocks - 1, 1) + of_joints ** 2 / max(joints - 1, 1), 1e-300)
+    for k, (C, size) in enumerate(zip(solved.lost.columns, solved.lost.sizes)):
+        some = np.isfinite(size)        # what is not corrected of changes of friction
+        effect = solved.PW[:, k].T @ C[:, some] * (size[some] / solved.sigma[k] ** 2)
+        variance += ((F @ (solved.F.T @ effect)) ** 2).sum(axis=1)
+    # with a few poses, the scatter of their residuals says little; noise alone is the least
+    deviation = np.sqrt(np.maximum(variance, (F ** 2).sum(axis=1)))
+    return deviation, stdtrit(np.maximum(freedom, 1.0), 0.975) * deviation
 
 
 def _sphere(value: Array, known: np.ndarray) -> Array:

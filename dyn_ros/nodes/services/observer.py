@@ -256,9 +256,8 @@ def _fill_payload(response: Any, estimate: PayloadEstimate) -> None:
     conversions.set_inertia(response.inertia.inertia, dyn_ros.Inertia(
         estimate.mass, estimate.com, estimate.inertia))
     response.mass_lower, response.mass_upper = float(estimate.lower[0]), float(estimate.upper[0])
-    lower, upper = weighing.com_interval(estimate)
-    conversions.set_vector(response.com_lower, *lower.tolist())
-    conversions.set_vector(response.com_upper, *upper.tolist())
+    conversions.set_vector(response.com_lower, *estimate.com_lower.tolist())
+    conversions.set_vector(response.com_upper, *estimate.com_upper.tolist())
     response.com_determined = {"m cx", "m cy", "m cz"} <= set(estimate.determined)
     response.inertia_determined = len(estimate.determined) == 10
 

@@ -72,8 +72,7 @@ def weigh(model: dyn_ros.Model, measured: Sequence[Measured], frame: str,
     samples = dyn_ros.Samples.concatenate([request.samples for request in measured])
     variances = [request.variance for request in measured if request.variance is not None]
     if len(variances) < len(measured):
-        return dyn_ros.identify_payload(model, samples, frame, offset=offset,
-                                        friction=len(measured) > 1)
+        return dyn_ros.identify_payload(model, samples, frame, offset=offset)
     noise = np.sqrt(np.mean(variances, axis=0))
     noise = np.maximum(noise, max(1e-2 * noise.max(), 1e-9))
     estimate = dyn_ros.identify_payload(model, samples, frame, offset=offset, noise=noise)
@@ -81,18 +80,6 @@ def weigh(model: dyn_ros.Model, measured: Sequence[Measured], frame: str,
     scale = float(np.sum((estimate.after / noise) ** 2)) * len(samples) / max(free, 1)
     return dyn_ros.identify_payload(
         model, samples, frame, offset=offset, noise=noise * math.sqrt(max(scale, 1.0)))
-
-
-def com_interval(estimate: PayloadEstimate) -> tuple[Array, Array]:
-    """Return the bounds of the center of mass [m] at 95 %, (3,) each; infinite if unknown."""
-    lower, upper = estimate.lower, estimate.upper
-    if not lower[0] > 0.0:
-        return np.full(3, -math.inf), np.full(3, math.inf)
-    half = 0.5 * (upper[1:4] - lower[1:4])          # infinite: not determined
-    relative = 0.5 * (upper[0] - lower[0]) / estimate.mass
-    # as of a quotient, whose parts are regarded as independent
-    spread = np.hypot(half / estimate.mass, estimate.com * relative)
-    return estimate.com - spread, estimate.com + spread
 
 
 def advice(estimate: PayloadEstimate, tared: bool) -> str:

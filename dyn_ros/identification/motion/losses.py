@@ -1,0 +1,90 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What friction and offsets, which change from day to day, may add to torques of a motion."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ...engine.algorithms import torque_without_friction
+from ...engine.algorithms.dynamics.friction import step
+from ...engine.kernel.types import Array
+from ...engine.model import Model
+from .filtering import is_actuated
+
+_MOVES = 0.01           # rad/s, m/s: a joint that is never faster is at rest
+_SLOW = 0.15            # of its largest velocity: friction lags behind its sign below
+_FEWEST = 20            # samples in each direction, to determine the friction of a joint
+_CHANGE = 0.5           # of friction: standard deviation of its changes with temperature and time
+_OFFSET = 0.05          # of Coulomb friction: that of the offset between both directions
+_DEPENDENT = 1e-12      # the squared size of a combination of unit columns that counts as zero
+
+
+class Losses(NamedTuple):
+    """What friction and offsets may add to the torque of each motor."""
+
+    columns: list[Array]    # of each motor, (B, n); zeros in samples that do not count
+    sizes: list[Array]      # (n,), standard deviations of their factors; infinite: unknown
+    rows: Array             # (nv,), how many samples count
+
+    def inverses(self, variance: Array) -> list[Array]:
+        """Inverse normal equations of the factors, given the variance of each motor's torque."""
+        return [_inverse(C.T @ C + np.diag(variance[k] / size ** 2))
+                for k, (C, size) in enumerate(zip(self.columns, self.sizes))]
+
+
+def losses(model: Model, v: Array, tau: Array, weight: Array, friction: bool | None
+           ) -> tuple[Losses, np.ndarray]:
+    """How friction may differ from that of the model, and which torques count, (B, nv) of bool.
+
+    Those of slow motors that move do not, nor those of motors with Coulomb friction that rest
+    while others move: what friction withstands at rest changes with the motion. ``friction`` is
+    that of ``identify_payload``.
+    """
+    drives, used = model.drives, np.ones(v.shape, bool)
+    torque = drives.to_motors(torque_without_friction(model, v, tau))
+    v = drives.motor_velocity(v)
+    moves = np.abs(v) > np.maximum(_MOVES, _SLOW * np.abs(v).max(axis=0))
+    lost = Losses([np.zeros((len(v), 0))] * model.nv, [np.zeros(0)] * model.nv,
+                  np.full(model.nv, float(len(v))))
+    for k in np.flatnonzero(is_actuated(model)).tolist() if friction is not False else ():
+        directions = [int((moves[:, k] & (sign * v[:, k] > 0.0)).sum()) for sign in (1.0, -1.0)]
+        if sum(directions) < _FEWEST and model.friction[k] > 0.0:
+            used[:, k] = ~moves.any(axis=1)
+        elif (max if friction else min)(directions) >= _FEWEST:
+            used[:, k] = moves[:, k]
+            columns, lost.sizes[k] = _changes(model, k, v[:, k], torque[:, k])
+            lost.columns[k] = columns * (moves[:, k] * np.sqrt(weight))[:, None]
+        lost.rows[k] = max(np.sum(used[:, k]), 1)
+    return lost, used
+
+
+def _changes(model: Model, k: int, v: Array, torque: Array) -> tuple[Array, Array]:
+    """Columns of friction and offset of a motor, (B, n), and how much their factors change, (n,).
+
+    By half of the friction of the model, or by any amount where it has none.
+    """
+    sign, load = step(v, model.drives.friction_velocity[k]), model.drives.load_friction[k]
+    columns = np.stack([sign, v, np.ones_like(v), sign * np.abs(torque)], axis=1)
+    columns /= (1.0 + load * sign * np.sign(torque))[:, None]       # as the torque without friction
+    sizes = np.array([*(_CHANGE * x or np.inf for x in (model.friction[k], model.damping[k])),
+                      _OFFSET * model.friction[k], _CHANGE * load])
+    return columns[:, sizes > 0.0], sizes[sizes > 0.0]
+
+
+def rest_of(y: Array, lost: Losses, inverses: Sequence[Array]) -> Array:
+    """Torques or columns (B, nv, ...) without what friction and offsets explain."""
+    rest = y.copy()
+    for k, (C, inverse) in enumerate(zip(lost.columns, inverses)):
+        rest[:, k] -= C @ (inverse @ (C.T @ y[:, k]))
+    return rest
+
+
+def _inverse(H: Array) -> Array:
+    """Inverse of a symmetric matrix, without combinations that it does not determine."""
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-300))
+    scaled = np.linalg.pinv(H * scale * scale[:, None], _DEPENDENT, hermitian=True)
+    inverse: Array = scaled * scale * scale[:, None]
+    return inverse
