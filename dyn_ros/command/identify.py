@@ -18,8 +18,7 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.urdf.text import encoding_of
 from ..engine.model.write import write_urdf
-from ..logs.formats import TABLES
-from . import arguments
+from . import arguments, recorded
 from .arguments import Commands, UsageError, positive, reported
 
 if TYPE_CHECKING:
@@ -39,14 +38,9 @@ def add_identify(commands: Commands) -> None:
     command.add_argument("--report", type=arguments.page, metavar="FILE.html",
                          help="write a page with plots of the result")
     arguments.add_root_joint(command)
-    command.add_argument("--cutoff", type=positive, metavar="HZ",
-                         help="of the filter of the positions (default: from their spectra "
-                              "and errors of the torques)")
     command.add_argument("--validate", nargs="+", default=[], type=Path, metavar="RECORDING",
                          help="recordings that are not used; the errors on them are printed, and "
                               "in the report. --since and --until do not apply to them")
-    command.add_argument("--velocity", action="store_true",
-                         help="use the measured velocities as well")
     command.add_argument("--effort-constant", nargs="+", default=[], metavar="X",
                          help="torque per unit of measured effort, such as N m per ampere, with "
                               "its sign: one number, one for each joint in order, or JOINT=X; or "
@@ -57,17 +51,7 @@ def add_identify(commands: Commands) -> None:
                          help="its mass: one number, or one for each of these recordings")
     command.add_argument("--load-frame", metavar="FRAME",
                          help="a frame of the link that it is attached to, close to it")
-    command.add_argument("--columns", type=arguments.column, nargs="+", default=[],
-                         metavar="SIGNAL=NAMES",
-                         help="columns of tables with other names, such as time=t position=q_{} "
-                              "effort=tau_J_{}, where {} is the name or number of a joint, or "
-                              "with numbers of columns, time=1 position=2-8 effort=9-15, or of "
-                              "one joint, position.elbow=q3")
-    command.add_argument("--lock", type=arguments.lock, action="append", default=[],
-                         metavar="JOINT[=X]",
-                         help="lock a joint at a position [rad, m] (default: its mean); "
-                              "repeatable. Joints that were not recorded or do not move are "
-                              "locked anyway")
+    recorded.add_options(command)
     command.add_argument("--no-shapes", action="store_true",
                          help="do not keep the mass of links within their shapes, as far as their "
                               "meshes are found")
@@ -119,7 +103,7 @@ def _identify(options: argparse.Namespace) -> None:
 def _identified(options: argparse.Namespace, model: Model,
                 show: Callable[[float, str], None]
                 ) -> tuple[Identification, GainEstimate | None]:
-    from ..identification import identify, read_tables
+    from ..identification import identify
     terms = options.friction_terms
     settings: dict[str, Any] = dict(
         friction_terms=None if terms is None else [term for term in terms if term != "none"],
@@ -128,12 +112,8 @@ def _identified(options: argparse.Namespace, model: Model,
         contact_dimension=options.contact_dimension, threads=options.threads, progress=show,
         shapes=_shapes(options, show))
     wanted = options.workers is not None or options.scheduler is not None
-    paths = [Path(name) for name in options.recordings]
-    if not wanted and all(path.suffix.lower() in TABLES for path in paths):
-        arm, samples = read_tables(
-            model, paths, lock=dict(options.lock), cutoff=options.cutoff,
-            velocity=options.velocity, columns=dict(options.columns) or None, since=options.since,
-            until=options.until)
+    if not wanted and recorded.are_tables(options):
+        arm, samples = recorded.read(options, model)
         gains = _gains(options, model, arm, samples)
         constants = _constants(options, arm) if gains is None else np.where(
             np.isfinite(gains.gain), gains.gain, 1.0)
@@ -143,7 +123,7 @@ def _identified(options: argparse.Namespace, model: Model,
             raise UsageError(f"--{option}: only for tables, without --workers and --scheduler")
     from ..logs import identify as identify_recordings
     arguments.report_lost_clusters(options)
-    arm = _reduced(model, options.lock)
+    arm = recorded.reduced(model, options.lock)
     result = identify_recordings(
         arm, options.recordings, cutoff=options.cutoff, velocity=options.velocity,
         motor_constants=_constants(options, arm), topics=options.topic or None,
@@ -165,10 +145,8 @@ def _gains(options: argparse.Namespace, model: Model, arm: Model, samples: Sampl
         raise UsageError("--effort-constant estimate: pass recordings with a load, its mass and "
                          "its frame: --loaded FILE --load KG --load-frame FRAME")
     from ..identification import estimate_gains
-    loaded = []
-    for path in options.loaded:
-        with reported(path, always=True):
-            loaded.append(_prepared(options, model, arm, samples.cutoff, path))
+    loaded = [recorded.read_one(options, model, arm, path, cutoff=samples.cutoff)
+              for path in options.loaded]
     return estimate_gains(arm, samples, loaded, options.load, options.load_frame)
 
 
@@ -188,29 +166,12 @@ def _validated(options: argparse.Namespace, model: Model, result: Identification
     if not options.validate:
         return ()
     from ..identification import Samples
-    samples = []
-    for path in options.validate:
-        with reported(path, always=True):
-            samples.append(_prepared(options, model, result.model, result.samples.cutoff, path))
-    joined = Samples.concatenate(samples)
+    joined = Samples.concatenate([
+        recorded.read_one(options, model, result.model, path, cutoff=result.samples.cutoff)
+        for path in options.validate])
     constants = result.identified.drives.gain / result.model.drives.gain
     return result.errors(dataclasses.replace(
         joined, tau=rescaled(result.model, joined.q, joined.tau, constants)))
-
-
-def _prepared(options: argparse.Namespace, model: Model, arm: Model, cutoff: float, path: Path
-              ) -> Samples:
-    """Another recording, prepared as the first ones; ``arm`` is the model without locked joints."""
-    from ..identification import Samples
-    from ..identification.columns import Columns
-    prepared: dict[str, Any] = {"cutoff": cutoff, "velocity": options.velocity}
-    if path.suffix.lower() in TABLES:
-        columns = Columns(path, model, dict(options.columns)).given if options.columns else None
-        return Samples.from_table(arm, path, columns=columns, **prepared)
-    from ..logs import read
-    recording = read(path, arm, topics=options.topic or None, odometry=options.odometry,
-                     staleness=options.staleness)
-    return recording.to_samples(**prepared)
 
 
 def _constants(options: argparse.Namespace, model: Model) -> Array | None:
@@ -222,16 +183,6 @@ def _constants(options: argparse.Namespace, model: Model) -> Array | None:
     if len(words) == 1 and "=" not in words[0]:
         words = words * model.nv
     return tables.numbers("effort-constant", words, model.velocity_names, np.ones(model.nv))
-
-
-def _reduced(model: Model, lock: Sequence[tuple[str, float | None]]) -> Model:
-    positions = {}
-    for name, position in lock:
-        if position is None:
-            raise UsageError(f"--lock {name}: recordings other than tables require a position, "
-                             f"such as --lock {name}=0")
-        positions[name] = position
-    return model.reduced(positions) if positions else model
 
 
 def _write(options: argparse.Namespace, result: Identification, unseen: Sequence[JointResult]

@@ -22,6 +22,7 @@ from .arguments import Commands, UsageError, folder, page, positive, read_robot,
 from .export import add_export
 from .identify import add_identify
 from .log import add_log
+from .payload import add_payload
 from .view import add_view
 
 _POOR = 1000.0      # condition number of a motion
@@ -109,6 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_torque(commands)
     _add_check(commands)
     add_identify(commands)
+    add_payload(commands)
     _add_excite(commands)
     add_log(commands)
     add_export(commands)

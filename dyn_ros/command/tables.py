@@ -35,7 +35,7 @@ _MOST = 5           # parameters that are not determined, of those that are list
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
 
-    from ..identification import GainEstimate, Identification, JointResult
+    from ..identification import GainEstimate, Identification, JointResult, PayloadEstimate
 
 
 def show_info(model: Model, form: Format = "table") -> None:
@@ -246,6 +246,31 @@ def show_gains(names: "Sequence[str]", gains: "GainEstimate") -> None:
     console.print(table)
     console.print("Torque per unit of effort [N m or N per unit] with its 95 % interval; RMS error "
                   "of the efforts, in their unit.")
+
+
+def show_payload(names: "Sequence[str]", found: "PayloadEstimate",
+                 warnings: "Iterable[str]") -> None:
+    """Print mass, center of mass and inertia with intervals, and errors of the joints."""
+    table = _table("of the load", *map(_right, ("value", "from", "to")))
+    rows = [("mass [kg]", found.mass, found.lower[0], found.upper[0])]
+    rows += [(f"center {axis} [m]", *values) for axis, *values in zip(
+        "xyz", found.com, found.com_lower, found.com_upper)]
+    rows += [(f"I{'xyz'[i]}{'xyz'[j]} [kg m2]", found.inertia[i, j], found.inertia_lower[i, j],
+              found.inertia_upper[i, j]) for i in range(3) for j in range(i, 3)]
+    for name, value, lower, upper in rows:
+        ends = (_number(lower), _number(upper)) if np.isfinite(lower) else ("not determined", "")
+        table.add_row(_cell(name), _number(value), *ends)
+    errors = _table("joint", *map(_right, ("before", "after")))
+    for name, *values in zip(names, found.before, found.after):
+        errors.add_row(name, *map(_number, values))
+    console = terminal()
+    console.print(table)
+    console.print(f"In {found.frame}, the inertia about the center of mass, with 95 % intervals. "
+                  "What is not determined is as in a sphere of water.", markup=False)
+    console.print(errors)
+    console.print("RMS in N m or N, of the difference of measured torque and model: without the "
+                  "load, and with it and the friction of these recordings.")
+    _warn(warnings, "table")
 
 
 def _warn(warnings: Iterable[str], form: Format) -> None:

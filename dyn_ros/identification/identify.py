@@ -224,7 +224,7 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     some = TorqueEquations(unknowns, samples, _rows(training),
                            conditions_of(model, samples, terms, contact_dimension), threads,
                            progress)
-    warnings = [*_units(model, samples), *samples.warnings, *(
+    warnings = [*warnings_of_units(model, samples), *samples.warnings, *(
         f"the body of joint {name!r} is not physical in the description; the estimate is "
         "regularized towards one that is" for name in reference.changed)]
 
@@ -300,7 +300,7 @@ def _require_samples(unknowns: Unknowns, samples: Samples) -> None:
         raise ValueError("samples: no joint moves; record a motion, such as one of dyn_ros.excite")
 
 
-def _units(model: Model, samples: Samples) -> list[str]:
+def warnings_of_units(model: Model, samples: Samples) -> list[str]:
     """Warnings of efforts that cannot be torques."""
     if samples.contacts or samples.f_ext is not None or not is_actuated(model).all():
         return []

@@ -81,7 +81,7 @@ def lock_joints(model: Model, samples: Samples,
 
 
 def read_tables(model: Model, tables: Sequence[Table], *,
-                lock: Mapping[str, float | None] | None = None,
+                lock: Mapping[str, float | None] | None = None, lock_still: bool = True,
                 columns: Mapping[str, str] | None = None, **options: Any) -> tuple[Model, Samples]:
     """Prepare recordings of one robot from tables, with joints locked that did not move.
 
@@ -94,6 +94,8 @@ def read_tables(model: Model, tables: Sequence[Table], *,
     tables : sequence of str, PathLike, or Mapping of str to (B,) array_like
     lock : dict of str to float or None, optional
         More joints to lock, as for ``lock_joints``.
+    lock_still : bool
+        Whether to lock joints whose positions remain the same.
     columns
         As for ``Samples.from_table``; joints are numbered before any is locked.
     options
@@ -139,7 +141,8 @@ def read_tables(model: Model, tables: Sequence[Table], *,
     joined = Samples.concatenate(samples)
     joined = dataclasses.replace(joined, warnings=(*warnings, *joined.warnings))
     given = {name: x for name, x in given.items() if name in arm.joint_names}
-    return lock_joints(*lock_joints(arm, joined, given))
+    locked = lock_joints(arm, joined, given)
+    return lock_joints(*locked) if lock_still else locked
 
 
 def without_unrecorded(model: Model, recorded: Collection[str],

@@ -128,7 +128,7 @@ def test_a_command_is_needed(capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main([])
     assert ended.value.code == 2
-    assert ("{view,demo,info,torque,check,identify,excite,log,export,precompile,completion}"
+    assert ("{view,demo,info,torque,check,identify,payload,excite,log,export,precompile,completion}"
             in capsys.readouterr().err)
 
 
@@ -406,7 +406,8 @@ def test_help_lists_the_exit_codes(capsys):
 def test_completion_knows_commands_options_and_files(capsys, shell):
     pytest.importorskip("shtab", reason="no shtab: pip install shtab")
     script = output(capsys, "completion", shell).out
-    for word in ("torque", "identify", "root-joint", "floating", "mesh-path"):
+    for word in ("torque", "identify", "payload", "load-frame", "root-joint", "floating",
+                 "mesh-path"):
         assert word in script
     if shutil.which(shell):
         done = subprocess.run([shell, "-n"], input=script, text=True, capture_output=True)
@@ -537,7 +538,7 @@ def test_identified_parameters_are_written_into_what_a_file_expands_to(made, is_
     _write(options, SimpleNamespace(
         identified=heavier,
         write_urdf=lambda *paths: Identification.write_urdf(SimpleNamespace(identified=heavier),
-                                                            *paths)))
+                                                            *paths)), ())
     assert dyn_ros.Model.from_urdf_file(options.output).total_mass == 5.5
     assert ("<!-- kept -->" in options.output.read_text()) == is_plain
 

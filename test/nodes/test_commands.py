@@ -20,6 +20,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
+import numpy as np
 import pytest
 import yaml
 from identification.recordings import perturbed, record, waves
@@ -27,6 +28,8 @@ from identification.recordings import perturbed, record, waves
 pytest.importorskip("rclpy", reason="no ROS here: rclpy is not importable")
 
 from dyn_ros.command import main as cli
+from dyn_ros.drives import save_drives
+from dyn_ros.engine.model.write import write_urdf
 from dyn_ros.identification import columns
 
 from .test_pages import generate
@@ -80,7 +83,7 @@ class Graph:
     def __init__(self, client, process):
         self.client, self.process = client, process
         self.model = importlib.import_module("dyn_ros").Model.from_urdf_file(ARM7)
-        self.motion = None      # what `dyn_ros excite` has written
+        self.written = {}       # by `dyn_ros excite` and `payload`
 
     def name(self, name):
         """Of a node, topic or service, where the nodes are."""
@@ -204,9 +207,9 @@ def _there(graph, words):
 def _published(graph, words):
     topic, name, text = options(words, "-r=", "--once")
     if text == "$(cat motion.yaml)":                        # a topic of another node
-        if graph.motion is None:                            # which takes long
+        if "motion.yaml" not in graph.written:              # which takes long
             _own_command(graph, ["excite", ROBOT, "-o", "motion.yaml"])
-        message = fill(interface(name)(), yaml.safe_load(graph.motion))
+        message = fill(interface(name)(), yaml.safe_load(graph.written["motion.yaml"]))
         assert message.joint_names == list(graph.model.velocity_names) and message.points
         return
     graph.set("/vereshchagin", constraints="topic")         # as a node begins
@@ -232,6 +235,11 @@ def _called(graph, words):
         services = dict(graph.client.node.get_service_names_and_types())
         assert services[graph.name(service)] == [name]
         return
+    if text == ["$(cat payload.yaml)"]:
+        if "payload.yaml" not in graph.written:
+            _own_command(graph, ["payload", ROBOT, "loaded.csv", "--load-frame", "tool", "-o",
+                                 "payload.yaml"])
+        text = [graph.written["payload.yaml"]]
     response = graph.ask(service, interface(name), yaml.safe_load(text[0]) if text else {})
     assert response.success, response.message
 
@@ -359,8 +367,8 @@ def _own_command(graph, words):
         if words[0] == "export" and "--model" not in words:
             pytest.importorskip("numba", reason="nothing can be compiled")
         assert exit_code(words) == 0
-    if "motion.yaml" in words:
-        graph.motion = Path("motion.yaml").read_text()
+    for name in {"motion.yaml", "payload.yaml"} & set(words):
+        graph.written[name] = Path(name).read_text()
 
 
 @kind("pip install", "uvx --from")
@@ -423,9 +431,14 @@ def recordings(tmp_path_factory):
     pytest.importorskip("pyarrow", reason="no pyarrow: run `make test`")
     folder = tmp_path_factory.mktemp("recordings")
     true = perturbed(importlib.import_module("dyn_ros").Model.from_urdf_file(ARM7))
-    table = record(true, waves([0.0] * 7, 0.8, [0.1, 0.3, 0.7])).table()
+    motion = waves([0.0] * 7, 0.8, [0.1, 0.3, 0.7])
+    table = record(true, motion).table()
     for name in ("recording.csv", "recording.parquet"):
         columns.write(folder / name, table)
+    (folder / "my_robot_identified.urdf").write_text(write_urdf(ARM7.read_text(), true))
+    save_drives(true, folder / "my_robot_identified.drives.yaml")
+    true.set_payload("box", "tool", 3.0, [0.0, 0.0, 0.1], 0.01 * np.eye(3))
+    columns.write(folder / "loaded.csv", record(true, motion).table())
     for name in ("recordings", "day1", "day2"):
         (folder / name).mkdir()
         columns.write(folder / name / "run.parquet", table)

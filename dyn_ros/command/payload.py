@@ -1,0 +1,63 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``dyn_ros payload``."""
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from . import arguments, recorded
+from .arguments import Commands, UsageError, reported
+
+if TYPE_CHECKING:
+    from ..identification import PayloadEstimate
+
+_NAME = "estimated"         # as that of ~/estimate_payload of the observer node
+
+
+def add_payload(commands: Commands) -> None:
+    """Add the command ``payload``."""
+    text = "Weigh what a robot carries, from recordings with it."
+    command = commands.add_parser("payload", help=text, description=text)
+    command.set_defaults(run=_payload)
+    arguments.add_robot(command)
+    arguments.add_drives(command)
+    arguments.add_recordings(command)
+    command.add_argument("--load-frame", required=True, metavar="FRAME",
+                         help="whose link carries the load, and in which it is expressed")
+    command.add_argument("-o", "--output", type=Path, metavar="FILE.yaml",
+                         help="write a request of the service ~/set_payload of the nodes")
+    command.add_argument("--name", default=_NAME,
+                         help=f"of the payload in this request (default: {_NAME})")
+    arguments.add_root_joint(command)
+    recorded.add_options(command)
+
+
+def _payload(options: argparse.Namespace) -> None:
+    from ..identification import identify_payload
+    from ..identification.identify import warnings_of_units
+    from . import tables
+    model = arguments.read_model(options)
+    with tables.progress("reading"), reported():
+        arm, samples = recorded.read(options, model, lock_still=False)
+        warnings = [*samples.warnings, *warnings_of_units(arm, samples)]
+        found = identify_payload(arm, samples, options.load_frame)
+    tables.show_payload(arm.velocity_names, found, warnings)
+    if options.output:
+        with reported(options.output):
+            options.output.write_text(_request(found, options.name), encoding="utf-8")
+        print(f"wrote {options.output}")
+
+
+def _request(found: PayloadEstimate, name: str) -> str:
+    """A request of dyn_ros/srv/SetPayload, in YAML."""
+    import yaml
+    if not found.lower[0] > 0.0:
+        raise UsageError("the payload is not written, as its mass may be zero; record motions in "
+                         "which its weight acts on the joints, or leave out -o")
+    (xx, xy, xz), (_, yy, yz), (_, _, zz) = found.inertia.tolist()
+    inertia = dict(m=found.mass, com=dict(zip("xyz", found.com.tolist())), ixx=xx, ixy=xy, ixz=xz,
+                   iyy=yy, iyz=yz, izz=zz)
+    request = dict(name=name, inertia=dict(header=dict(frame_id=found.frame), inertia=inertia))
+    return str(yaml.safe_dump(request, sort_keys=False))

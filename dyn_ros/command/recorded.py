@@ -1,0 +1,91 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Samples of recordings for a command: options about their signals and joints, and reading."""
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..engine.model import Model
+from ..logs.formats import TABLES
+from . import arguments
+from .arguments import UsageError, positive, reported
+
+if TYPE_CHECKING:
+    from ..identification import Samples
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add the options about what of recordings is read, and how it is prepared."""
+    command.add_argument("--cutoff", type=positive, metavar="HZ",
+                         help="of the filter of the positions (default: from their spectra "
+                              "and errors of the torques)")
+    command.add_argument("--velocity", action="store_true",
+                         help="use the measured velocities as well")
+    command.add_argument("--columns", type=arguments.column, nargs="+", default=[],
+                         metavar="SIGNAL=NAMES",
+                         help="columns of tables with other names, such as time=t position=q_{} "
+                              "effort=tau_J_{}, where {} is the name or number of a joint, or "
+                              "with numbers of columns, time=1 position=2-8 effort=9-15, or of "
+                              "one joint, position.elbow=q3")
+    command.add_argument("--lock", type=arguments.lock, action="append", default=[],
+                         metavar="JOINT[=X]",
+                         help="lock a joint at a position [rad, m] (default: its mean); "
+                              "repeatable. Joints that were not recorded or do not move are "
+                              "locked anyway")
+
+
+def are_tables(options: argparse.Namespace) -> bool:
+    """Whether all recordings are tables."""
+    return all(Path(name).suffix.lower() in TABLES for name in options.recordings)
+
+
+def read(options: argparse.Namespace, model: Model, lock_still: bool = True
+         ) -> tuple[Model, Samples]:
+    """Read all recordings: the robot without locked joints, and its samples.
+
+    Joints of tables that do not move are locked if ``lock_still``.
+    """
+    from ..identification import Samples, read_tables
+    prepared: dict[str, Any] = dict(cutoff=options.cutoff, since=options.since,
+                                    until=options.until)
+    if are_tables(options):
+        return read_tables(
+            model, [Path(name) for name in options.recordings], lock=dict(options.lock),
+            lock_still=lock_still, velocity=options.velocity, columns=dict(options.columns) or None,
+            **prepared)
+    if options.columns:
+        raise UsageError("--columns: only for tables")
+    arm = reduced(model, options.lock)
+    return arm, Samples.concatenate([read_one(options, model, arm, Path(name), **prepared)
+                                     for name in options.recordings])
+
+
+def read_one(options: argparse.Namespace, model: Model, arm: Model, path: Path, *,
+             cutoff: float | None = None, since: str | None = None, until: str | None = None
+             ) -> Samples:
+    """Read one recording; ``arm`` is the model without locked joints. Errors name the file."""
+    from ..identification import Samples
+    from ..identification.columns import Columns
+    with reported(path, always=True):
+        if path.suffix.lower() in TABLES:
+            columns = Columns(path, model, dict(options.columns)).given if options.columns else None
+            return Samples.from_table(arm, path, columns=columns, cutoff=cutoff, since=since,
+                                      until=until, velocity=options.velocity)
+        from ..logs import read
+        recording = read(path, arm, topics=options.topic or None, odometry=options.odometry,
+                         staleness=options.staleness, since=since, until=until)
+        return recording.to_samples(cutoff=cutoff, velocity=options.velocity)
+
+
+def reduced(model: Model, lock: Sequence[tuple[str, float | None]]) -> Model:
+    """The robot with joints locked; recordings other than tables do not say where."""
+    positions = {}
+    for name, position in lock:
+        if position is None:
+            raise UsageError(f"--lock {name}: recordings other than tables require a position, "
+                             f"such as --lock {name}=0")
+        positions[name] = position
+    return model.reduced(positions) if positions else model

@@ -1,0 +1,112 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``dyn_ros payload``."""
+import copy
+import re
+
+import numpy as np
+import pytest
+import yaml
+from identification.recordings import record, waves
+from identification.robots import UR10, load
+
+import dyn_ros
+from dyn_ros.command import main as cli
+from dyn_ros.identification import columns
+
+MASS, COM = 2.3, [0.02, -0.03, 0.12]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Currents of an arm with and without a load, and the file of its drives."""
+    folder, robot = tmp_path_factory.mktemp("payload"), load("ur10")
+    robot.friction, robot.damping = np.full((2, 6), 2.0)
+    robot.drives = dyn_ros.Drives.of(6, gain=-8.0, unit=("A",) * 6, load_friction=0.05)
+    dyn_ros.save_drives(robot, folder / "drives.yaml")
+    loaded = copy.copy(robot)
+    loaded.friction = 1.2 * robot.friction              # on another day
+    loaded.set_payload("load", "tool0", MASS, COM, 0.01 * np.eye(3))
+    for name, true in (("loaded.csv", loaded), ("empty.csv", robot)):
+        table = record(true, waves(np.zeros(6), 1.2, [0.1, 0.23, 0.41]), rate=100.0,
+                       noise=0.01).table()
+        table |= {key: x / -8.0 for key, x in table.items() if key.startswith("effort.")}
+        columns.write(folder / name, table)
+    return folder
+
+
+def run(folder, *arguments):
+    return cli.main(["payload", str(UR10), *map(str, arguments), "--load-frame", "tool0",
+                     "--drives", str(folder / "drives.yaml")])
+
+
+def row(shown, name):
+    return re.search(rf"^ {re.escape(name)} +(.*?) *$", shown, re.MULTILINE)[1].split()
+
+
+def test_a_load_is_weighed_and_can_be_attached(folder, tmp_path, capsys):
+    output = tmp_path / "payload.yaml"
+    assert run(folder, folder / "loaded.csv", "-o", output, "--name", "box") == 0
+    shown = capsys.readouterr().out
+    value, lower, upper = map(float, row(shown, "mass [kg]"))
+    assert lower < MASS < upper < 1.1 * lower and value == pytest.approx(MASS, rel=0.01)
+    assert f"wrote {output}" in shown and "warning" not in shown
+    for axis, truth in zip("xyz", COM):
+        lower, upper = map(float, row(shown, f"center {axis} [m]")[1:])
+        assert lower < truth < upper < lower + 0.02
+    before, after = map(float, row(shown, "shoulder_lift_joint"))
+    assert before > 5.0 * after > 0.0
+    request = yaml.safe_load(output.read_text())
+    assert request["name"] == "box" and request["inertia"]["header"]["frame_id"] == "tool0"
+    body = request["inertia"]["inertia"]
+    assert body["m"] == pytest.approx(value, rel=1e-4)
+    assert body["com"]["z"] == pytest.approx(COM[2], abs=0.01)
+    assert body["izz"] == pytest.approx(0.01, abs=2e-3)
+
+
+def test_nothing_is_carried(folder, tmp_path, capsys):
+    assert run(folder, folder / "empty.csv", "-o", tmp_path / "payload.yaml") == 2
+    found = capsys.readouterr()
+    _, lower, upper = map(float, row(found.out, "mass [kg]"))
+    assert lower < 0.0 < upper < 0.05 and row(found.out, "Ixx [kg m2]")[1:] == ["not", "determined"]
+    assert "its mass may be zero" in found.err
+    assert not (tmp_path / "payload.yaml").exists()
+
+
+def test_options_that_identify_has_too(folder, tmp_path, capsys):
+    head, _, rest = (folder / "loaded.csv").read_text().partition("\n")
+    for k, name in enumerate(load("ur10").velocity_names):
+        head = head.replace(f"effort.{name}", f"i_{k + 1}")
+    path = tmp_path / "other.csv"
+    path.write_text(f"{head}\n{rest}")
+    assert run(folder, path, "--columns", "effort=i_{}", "--since", "+2",
+               "--until", "+18", "--cutoff", "5") == 0
+    assert float(row(capsys.readouterr().out, "mass [kg]")[0]) == pytest.approx(MASS, rel=0.01)
+
+
+def test_a_joint_that_rests_is_not_locked(folder, tmp_path, capsys):
+    """Its effort shows the weight."""
+    table = np.genfromtxt(folder / "loaded.csv", delimiter=",", names=True, deletechars="")
+    table = {name: table[name] for name in table.dtype.names}
+    table["position.wrist_3_joint"] = np.zeros(len(table["time"]))
+    columns.write(tmp_path / "rests.csv", table)
+    run(folder, tmp_path / "rests.csv")
+    shown = capsys.readouterr()
+    assert "locked" not in shown.out + shown.err
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["missing.csv"], "missing.csv: No such file or directory"),
+    (["loaded.csv", "--lock", "wrist_4_joint"], "no joint 'wrist_4_joint'"),
+    (["loaded.csv", "--since", "+99"], "no sample is in this interval"),
+    (["loaded.csv", "-o", "nowhere/payload.yaml"], "nowhere/payload.yaml: No such file"),
+])
+def test_errors_name_the_value(folder, monkeypatch, capsys, arguments, words):
+    monkeypatch.chdir(folder)
+    assert run(folder, *arguments) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_frame_that_does_not_exist(folder, capsys):
+    assert cli.main(["payload", str(UR10), str(folder / "loaded.csv"), "--load-frame", "hand"]) == 2
+    assert "no frame named 'hand'" in capsys.readouterr().err
