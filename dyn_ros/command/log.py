@@ -132,7 +132,7 @@ def _prepared(options: argparse.Namespace, out: Path) -> Log:
         robot=model, topics=tuple(options.topic) or None, odometry=options.odometry,
         since=options.since, until=options.until, staleness=options.staleness,
         root_joint=None if options.root_joint == "fixed" else options.root_joint,
-        overlap=overlap(quantities, settings))
+        overlap=overlap(quantities, settings, model))
     robot = None
     if model is not None:
         content = arguments.robot_text(options).encode()

@@ -126,11 +126,16 @@ def row_values(model: Model, settings: Settings, name: str, default: float) -> A
 # --- quantities
 
 
-def overlap(quantities: Collection[str], settings: Settings) -> tuple[float, float]:
-    """Seconds of states before and after others that their quantities depend on."""
+def overlap(quantities: Collection[str], settings: Settings, model: Model | None = None
+            ) -> tuple[float, float]:
+    """Seconds of states before and after others that their quantities depend on.
+
+    The drives of the model may add a delay of efforts.
+    """
     before = after = 0.0
     if {"residual", "external"} & set(quantities):
-        before = settings.warm_up
+        drives = np.zeros(0) if model is None else model.drives.delay
+        before = settings.warm_up + float(np.abs(drives).max(initial=0.0))
     if "torque" in quantities:
         after = _SETTLED / settings.cutoff
     return max(before, after), after

@@ -86,7 +86,7 @@ def open_recording(path: str | PathLike[str], xml: str | None = None,
     if drives is not None:
         load_drives(model, drives)
     recording = prepared(source, Request(model, tuple(topics) or None, odometry, size=PART,
-                                         overlap=overlap(QUANTITIES, Settings())))
+                                         overlap=overlap(QUANTITIES, Settings(), model)))
     if not recording.parts:
         raise ValueError(f"{source.name}: the recording is empty")
     return OpenRecording(source.name, xml, model, recording.selection, recording.parts)

@@ -283,17 +283,20 @@ def test_torque_is_unknown_near_gaps():
     assert np.isnan(short.columns["torque.elbow_pitch"]).all()
 
 
-@pytest.mark.parametrize("settings", [Settings(), Settings(effort_delay=0.0031),
-                                      Settings(gain=40.0, smoothing=0.0)])
-def test_a_part_gives_the_numbers_of_the_whole(settings):
+@pytest.mark.parametrize("settings, delay, quantities", [
+    (Settings(), 0.0, QUANTITIES), (Settings(effort_delay=0.0031), 0.0, QUANTITIES),
+    (Settings(gain=40.0, smoothing=0.0), 0.0, QUANTITIES),
+    (Settings(gain=100.0, smoothing=0.0), 0.5, ["residual", "external"])])
+def test_a_part_gives_the_numbers_of_the_whole(settings, delay, quantities):
     model = model_of()
+    model.drives = model.drives.with_values(delay=delay)
     states = moving(model, 8.0, jitter=0.3)
-    whole = compute(model, states, 0, QUANTITIES, settings)
-    before, after = overlap(QUANTITIES, settings)
+    whole = compute(model, states, 0, quantities, settings)
+    before, after = overlap(quantities, settings, model)
     start, stop = 3000, 5000
     warm = start - np.searchsorted(states.stamp, states.stamp[start] - round(before * 1e9))
     more = np.searchsorted(states.stamp, states.stamp[stop] + round(after * 1e9)) - stop
-    part = compute(model, states.rows(slice(start - warm, stop + more)), warm, QUANTITIES,
+    part = compute(model, states.rows(slice(start - warm, stop + more)), warm, quantities,
                    settings, more)
     assert len(part) == stop - start
     for name, values in part.columns.items():
