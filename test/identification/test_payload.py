@@ -199,3 +199,110 @@ def test_intervals_contain_the_truth_although_errors_last():
                                  "tool0")
         inside.append((found.lower <= parameters()) & (parameters() <= found.upper))
     assert np.mean(inside) > 0.85
+
+
+def test_the_cause_is_said_if_errors_are_too_large():
+    """Poses are as different as they can be: other directions of gravity would not help."""
+    model, samples = samples_of(*motion())
+    rng = np.random.default_rng(0)
+    lasting = np.repeat(rng.normal(size=(20, 6)), 100, axis=0) * [200.0, 200.0, 90.0, 9.0, 9.0, 9.0]
+    with pytest.raises(ValueError, match=r"would be .* kg \+- .* kg, since the model explains the "
+                                         r"torque of \w+_joint with an error of") as raised:
+        identify_payload(model, dataclasses.replace(samples, tau=samples.tau + lasting), "tool0")
+    assert "gravity" not in str(raised.value)
+
+
+def carried(robot, noise=0.0, seed=0, other=None):
+    """Efforts of a robot with the load, in a motion; ``other`` are drives that differ."""
+    q, v, a = waves(np.array([0.0, -1.0, 0.8, 0.0, 0.0, 0.0]), 1.2, [0.05, 0.13, 0.31],
+                    seed)(np.arange(0.0, 25.0, 0.02))
+    loaded = copy.copy(robot)
+    loaded.drives = other or robot.drives
+    loaded.set_payload("load", "tool0", MASS, COM, INERTIA)
+    net = dyn_ros.rnea(loaded, dyn_ros.Data(loaded), q, v, a) + loaded.drives.rotor_torque(a)
+    tau = net + dyn_ros.joint_friction(loaded, v, net)
+    tau += noise * np.random.default_rng(seed).normal(size=tau.shape)
+    return q, v, a, tau
+
+
+def with_friction(**drives):
+    robot = load("ur10")
+    robot.friction = np.array([20.0, 15.0, 8.0, 3.0, 3.0, 2.5])
+    robot.damping = np.array([14.0, 20.0, 10.0, 3.3, 2.2, 2.8])
+    robot.drives = dyn_ros.Drives.of(6, **drives)
+    return robot
+
+
+def test_drives_that_subtract_the_gravity_of_the_robot():
+    robot = with_friction(gain=-9.0, is_compensated=[False, True, True, False, False, True])
+    q, v, a, tau = carried(robot)
+    own = dyn_ros.generalized_gravity(robot, dyn_ros.Data(robot), q)
+    effort = (tau - robot.drives.is_compensated * own) / -9.0
+    samples = Samples.from_arrays(robot, np.arange(0.0, 25.0, 0.02), q, effort, v, a)
+    found = identify_payload(robot, samples, "tool0")
+    assert found.mass == pytest.approx(MASS, abs=1e-6)
+
+
+def test_efforts_behind_the_gear():
+    robot = with_friction(is_link_side=True)
+    robot.friction, robot.damping = np.zeros((2, 6))
+    q, v, a, tau = carried(robot)
+    samples = Samples.from_arrays(robot, np.arange(0.0, 25.0, 0.02), q, tau, v, a)
+    assert identify_payload(robot, samples, "tool0").mass == pytest.approx(MASS, abs=1e-6)
+
+
+def test_friction_of_coupled_motors():
+    """A motor of joints 5 and 6 moves although joint 6 rests: friction is that of motors."""
+    coupling = np.eye(6)
+    coupling[5, 4] = 1.0
+    robot = with_friction(coupling=coupling, rotor_inertia=np.full(6, 0.1), load_friction=0.05)
+    robot.armature = (coupling ** 2).T @ np.full(6, 0.1)
+    other = copy.copy(robot)
+    other.friction, other.damping = 1.3 * robot.friction, 0.7 * robot.damping
+    q, v, a, tau = carried(other)
+    samples = Samples.from_arrays(robot, np.arange(0.0, 25.0, 0.02), q,
+                                  robot.drives.to_motors(tau), v, a)
+    found = identify_payload(robot, samples, "tool0")
+    assert found.mass == pytest.approx(MASS, abs=1e-4)
+    np.testing.assert_allclose(found.com, COM, atol=1e-4)
+    assert (found.after < 0.2).all()
+    unchanged = identify_payload(robot, samples, "tool0", friction=False)
+    assert unchanged.after[4] > 0.3 and unchanged.after[5] > 0.3
+
+
+def test_a_joint_that_moves_in_one_direction_keeps_the_friction_of_the_model():
+    robot = with_friction()
+    q, v, a, tau = carried(robot, noise=0.5)
+    rows = np.flatnonzero(v[:, 1] > 0.0)
+    samples = Samples.from_arrays(robot, np.arange(0.0, 25.0, 0.02), q, tau, v, a).take(rows)
+    found = identify_payload(robot, samples, "tool0")
+    assert found.lower[0] < MASS < found.upper[0] < 1.1 * found.lower[0]
+
+
+@pytest.mark.parametrize("condition", ["noise", "friction", "drift", "ripple"])
+def test_intervals_contain_the_truth_of_other_days(condition):
+    """Friction, load friction and offsets differ from the model's; ripple lasts."""
+    names = ("lower", "upper"), ("com_lower", "com_upper"), ("inertia_lower", "inertia_upper")
+    truths = parameters(), COM, INERTIA
+    inside = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        model = with_friction(load_friction=[0.0, 0.06, 0.06, 0.0, 0.0, 0.0])
+        robot, drives = copy.copy(model), model.drives
+        if condition != "noise":
+            robot.friction = model.friction * rng.uniform(0.7, 1.3, 6)
+            robot.damping = model.damping * rng.uniform(0.7, 1.3, 6)
+            drives = drives.with_values(load_friction=drives.load_friction * rng.uniform(
+                0.85, 1.15, 6))
+        if condition in ("drift", "ripple"):
+            drives = drives.with_values(offset=0.03 * model.friction * rng.normal(size=6))
+        q, v, a, tau = carried(robot, 1.0, seed, drives)
+        if condition == "ripple":       # of gears
+            tau += 0.1 * model.friction * np.sin(
+                q * rng.uniform(2.0, 9.0, 6) + rng.uniform(0.0, 6.0, 6))
+        samples = Samples.from_arrays(model, np.arange(0.0, 25.0, 0.02), q, tau, v, a)
+        found = identify_payload(model, samples, "tool0")
+        for (lower, upper), truth in zip(names, truths):
+            inside.append(((getattr(found, lower) <= truth) & (
+                truth <= getattr(found, upper))).ravel())
+    assert 0.9 < np.mean(np.concatenate(inside)) <= 1.0
