@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .page import DynRosWindow, Server
 
 LEFT, RIGHT = 300, 360              # widths of the panels [px]
-LEAST, SHARE = 220, 0.35            # width of the left one, and its share of a small window
+LEAST, SHARE = 240, 0.35            # width of the left one, and its share of a small window
 TURN, SLIDE = math.pi, 1.0          # range of the slider of a joint without limits [rad, m]
 
 WORDS = {"com": "center of mass", "com_projection": "its projection",
@@ -229,6 +229,7 @@ class Panel:
         for kind in KINDS:
             if kind.group not in self._groups:
                 self._groups[kind.group] = self._gui.add_folder(kind.group, visible=False)
+        self._gui.add_html('<div class="dyn-room"></div>', order=math.inf)
 
     def show_families(self, families: Mapping[tuple[str, str], bool]) -> None:
         """Show a check box for each (topic, family) of markers, initially as given."""

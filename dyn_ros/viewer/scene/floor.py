@@ -61,7 +61,8 @@ class Floor:
         self._server = server
         self._dark: dict[int, bool] = {}
         self._grids: dict[int, viser.GridHandle] = {}
-        self._size, self._position = 1.0, (0.0, 0.0, 0.0)
+        self._size, self._extent = 1.0, 2.0     # of a section of the grid, and of the robot [m]
+        self._position = (0.0, 0.0, 0.0)
         server.on_client_connect(self._connect)
         server.on_client_disconnect(self._disconnect)
 
@@ -84,20 +85,21 @@ class Floor:
         self._grids[client.client_id] = client.scene.add_grid(
             "/floor", infinite_grid=True, cell_size=0.1 * self._size, section_size=self._size,
             cell_color=colors.cell, section_color=colors.section, cell_thickness=0.8,
-            section_thickness=1.0, fade_distance=12.0 * self._size, fade_strength=1.5,
+            section_thickness=1.0, fade_distance=6.0 * self._extent, fade_strength=1.5,
             fade_from="origin",
             plane_color=colors.floor, plane_opacity=1.0, shadow_opacity=colors.shadow,
             position=self._position)
-        client.scene.configure_fog(8.0 * self._size, 20.0 * self._size, color=colors.horizon)
+        # it begins behind the robot, also in a narrow window, in which the camera is far away
+        client.scene.configure_fog(8.0 * self._extent, 18.0 * self._extent, color=colors.horizon)
 
     def place(self, points: Array, height: float) -> None:
         """Place it around points (n, 3), at a height [m]; its lines stay where they are."""
-        spread = float(np.ptp(points, axis=0).max())
-        size = 10.0 ** round(math.log10(max(spread, 1e-2)) - 0.3)
+        spread = max(float(np.ptp(points, axis=0).max()), 1e-2)
+        size, extent = 10.0 ** round(math.log10(spread) - 0.3), 2.0 ** round(math.log2(spread))
         middle = 0.5 * (points.min(axis=0) + points.max(axis=0))
         self._position = (*(size * np.round(middle[:2] / size)).tolist(), height)
-        if size != self._size:
-            self._size = size
+        if (size, extent) != (self._size, self._extent):
+            self._size, self._extent = size, extent
             for client_id, client in self._server.get_clients().items():
                 self._draw(client, self._dark.get(client_id, False))
         self._move()

@@ -22,6 +22,7 @@ from ...engine.kernel import algebra as al
 from ...engine.kernel.lie import matrix_quaternion, quaternion_product
 from ...engine.kernel.types import Array, ArrayLike
 from ...engine.model.urdf import Frame, Tree
+from .camera import DIRECTION
 from .kinematics import Kinematics, stroke
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ MOVED = 1e-6            # smaller motions of a joint are not sent [rad, m]
 GRAY = (0.75, 0.75, 0.78, 1.0)
 BONE = (235, 140, 40)
 # in which a shape is measured: about a hundred
-DIRECTIONS = np.concatenate([sphere(1.0)[0][::20], np.eye(3), -np.eye(3)])
+AROUND = np.concatenate([sphere(1.0)[0][::20], np.eye(3), -np.eye(3)])
 
 
 def scalar_first(q: Array) -> Array:
@@ -156,18 +157,25 @@ class RobotScene:
 
     @property
     def tip(self) -> str:
-        """The last of the links that the most joints move, minor ones not counted."""
+        """The last of the links that the most joints move, minor ones not counted.
+
+        Of several chains of as many joints, such as legs, it is the one that is nearest to the
+        camera of a page that has just been opened.
+        """
         carried = [joint.inertia.mass for joint in self._moving]
         for i, joint in reversed(list(enumerate(self._moving))):
             if joint.parent >= 0:
                 carried[joint.parent] += carried[i]
         whole = self._tree.base_inertia.mass + sum(joint.inertia.mass for joint in self._moving)
-        depths = [0] * (len(self._moving) + 1)          # the last one is the root link's
+        places = self.kinematics.places(np.zeros((1, len(self.names))))[:, 0, :3, 3]
+        ends = [(0, 0.0)] * (len(self._moving) + 1)     # depth and nearness; last: the root link
         for i, joint in enumerate(self._moving):
             major = joint.name in self.slots and carried[i] >= LIGHT * whole
-            depths[i] = depths[joint.parent] + major
-        depth = {link: depths[self._frames[link].parent] for link in self.links}
-        return max(reversed(self.links), key=depth.__getitem__)
+            depth, near = ends[joint.parent]
+            if major:
+                depth, near = depth + 1, round(float(places[i] @ DIRECTION), 6)
+            ends[i] = depth, near
+        return max(reversed(self.links), key=lambda link: ends[self._frames[link].parent])
 
     def node(self, frame: str) -> str:
         """Return the name of the node of a link or joint; child nodes move with it.
@@ -289,7 +297,7 @@ def extreme_points(shape: Shape, folders: Folders) -> Array:
 
 
 def _outermost(points: Array) -> Array:
-    return points[np.unique((points @ DIRECTIONS.T).argmax(axis=0))]
+    return points[np.unique((points @ AROUND.T).argmax(axis=0))]
 
 
 def _pose(node: viser.SceneNodeHandle) -> Array:

@@ -217,7 +217,7 @@ def test_a_second_panel_where_there_is_room(panel, width, wide):
     assert client.sent[panel._side._impl.uuid]["visible"] is wide
     panel.arrange(client, DynRosWindow(width + 1, 800, False))
     # not set again: users may have changed it
-    assert client.widths == [LEFT if width > 900 else 220]
+    assert client.widths == [LEFT if width > 900 else 240]
 
 
 @pytest.mark.parametrize("widths, narrow, wide", [

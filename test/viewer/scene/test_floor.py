@@ -10,6 +10,7 @@ pytest.importorskip("viser", reason="no viser: pip install viser")
 
 from dyn_ros.viewer.actor import Settings
 from dyn_ros.viewer.page.page import DynRosWindow
+from dyn_ros.viewer.scene.camera import fitted
 from dyn_ros.viewer.scene.floor import DARK, LIGHT, Floor, gradient
 from dyn_ros.viewer.session import Session
 
@@ -82,6 +83,19 @@ def test_it_is_lowered_to_a_robot_that_reaches_below_it(floor):
 def test_robots_of_any_size(floor, size):
     floor.place(size * np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]]), 0.0)
     assert np.isfinite(floor._position).all() and floor._size > 0.0
+
+
+@pytest.mark.parametrize("size", [0.05, 0.3, 0.5, 1.0, 2.0, 6.0, 30.0])
+def test_the_robot_is_not_in_the_fog(floor, size):
+    """Also in a window that is half as wide as high."""
+    client = Client(1)
+    floor.show(client, False)
+    points = size * np.array([[x, y, z] for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z in (0, 1)])
+    floor._server.get_clients = lambda: {1: client}
+    floor.place(points, 0.0)
+    position, _ = fitted(points, 0.5)
+    near = client.scene.shown["configure_fog"][0][0]
+    assert np.linalg.norm(points - position, axis=1).max() < near
 
 
 @pytest.mark.parametrize("software", [False, True])

@@ -182,10 +182,10 @@ def test_it_goes_away(server):
 
 
 @pytest.mark.parametrize("name, tip", [
-    ("panda", "panda_hand_tcp"), ("ur5", "tool0"), ("talos_reduced", "gripper_right_"),
-    ("solo12", "HR_FOOT"), ("tiago", "hand_")])
+    ("panda", "panda_hand_tcp"), ("ur5", "tool0"), ("talos_reduced", "gripper_left_"),
+    ("solo12", "FL_FOOT"), ("tiago", "hand_")])
 def test_the_tip_is_at_the_end_of_the_longest_chain(server, name, tip):
-    """Not the last link of the description, such as a sensor at the base."""
+    """Not the last link of the description, such as a sensor at the base; of legs, the nearest."""
     xml = (EXAMPLE_ROBOTS / FILES[name]).read_text()
     tree = read_urdf(xml)
     assert RobotScene(server.scene, tree, "<robot/>").tip.startswith(tip)
