@@ -41,6 +41,19 @@ def test_errors_of_the_model_change_little():
         assert found.shares[5] == 0.0
 
 
+def test_the_deviation_includes_errors_of_the_model():
+    """The intervals of 95 % contain the truth, with inertias that are wrong by 10 %."""
+    inside = []
+    for seed in range(8):
+        true = with_friction(load("ur5"), seed=seed)
+        recording = Arm(true, delay=0.005, seed=seed).record(20.0)
+        found = dyn_ros.estimate_effort_delay(
+            perturbed(load("ur5"), seed=seed + 100, size=0.1), recording.time, recording.q,
+            recording.tau)
+        inside.append(abs(found.delay - 0.005) < 1.96 * found.deviation)
+    assert sum(inside) >= 7
+
+
 def test_motions_with_rests():
     _, true = robots("ur5")
     recording = Arm(true, moves(true), delay=0.006).record(20.0)
