@@ -58,9 +58,10 @@ def read(options: argparse.Namespace, model: Model, lock_still: bool = True
             **prepared)
     if options.columns:
         raise UsageError("--columns: only for tables")
+    from ..logs.formats.sources import discover
     arm = reduced(model, options.lock)
-    return arm, Samples.concatenate([read_one(options, model, arm, Path(name), **prepared)
-                                     for name in options.recordings])
+    return arm, Samples.concatenate([read_one(options, model, arm, path, **prepared)
+                                     for path in discover(options.recordings)])
 
 
 def read_one(options: argparse.Namespace, model: Model, arm: Model, path: Path, *,

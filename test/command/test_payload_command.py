@@ -40,7 +40,7 @@ def run(folder, *arguments):
                      "--drives", str(folder / "drives.yaml")])
 
 
-def row(shown, name):
+def row_of(shown, name):
     return re.search(rf"^ {re.escape(name)} +(.*?) *$", shown, re.MULTILINE)[1].split()
 
 
@@ -48,13 +48,13 @@ def test_a_load_is_weighed_and_can_be_attached(folder, tmp_path, capsys):
     output = tmp_path / "payload.yaml"
     assert run(folder, folder / "loaded.csv", "-o", output, "--name", "box") == 0
     shown = capsys.readouterr().out
-    value, lower, upper = map(float, row(shown, "mass [kg]"))
+    value, lower, upper = map(float, row_of(shown, "mass [kg]"))
     assert lower < MASS < upper < 1.1 * lower and value == pytest.approx(MASS, rel=0.01)
     assert f"wrote {output}" in shown and "warning" not in shown
     for axis, truth in zip("xyz", COM):
-        lower, upper = map(float, row(shown, f"center {axis} [m]")[1:])
+        lower, upper = map(float, row_of(shown, f"center {axis} [m]")[1:])
         assert lower < truth < upper < lower + 0.02
-    before, after = map(float, row(shown, "shoulder_lift_joint"))
+    before, after = map(float, row_of(shown, "shoulder_lift_joint"))
     assert before > 5.0 * after > 0.0
     request = yaml.safe_load(output.read_text())
     assert request["name"] == "box" and request["inertia"]["header"]["frame_id"] == "tool0"
@@ -67,8 +67,9 @@ def test_a_load_is_weighed_and_can_be_attached(folder, tmp_path, capsys):
 def test_nothing_is_carried(folder, tmp_path, capsys):
     assert run(folder, folder / "empty.csv", "-o", tmp_path / "payload.yaml") == 2
     found = capsys.readouterr()
-    _, lower, upper = map(float, row(found.out, "mass [kg]"))
-    assert lower < 0.0 < upper < 0.05 and row(found.out, "Ixx [kg m2]")[1:] == ["not", "determined"]
+    _, lower, upper = map(float, row_of(found.out, "mass [kg]"))
+    assert lower < 0.0 < upper < 0.05
+    assert row_of(found.out, "Ixx [kg m2]")[1:] == ["not", "determined"]
     assert "its mass may be zero" in found.err
     assert not (tmp_path / "payload.yaml").exists()
 
@@ -81,7 +82,24 @@ def test_options_that_identify_has_too(folder, tmp_path, capsys):
     path.write_text(f"{head}\n{rest}")
     assert run(folder, path, "--columns", "effort=i_{}", "--since", "+2",
                "--until", "+18", "--cutoff", "5") == 0
-    assert float(row(capsys.readouterr().out, "mass [kg]")[0]) == pytest.approx(MASS, rel=0.01)
+    assert float(row_of(capsys.readouterr().out, "mass [kg]")[0]) == pytest.approx(MASS, rel=0.01)
+
+
+def test_bags(folder, tmp_path, capsys):
+    pytest.importorskip("mcap", reason="no packages for recordings: run `make test`")
+    from logs.recorded import START, JointState, Sent, write_mcap
+    table = np.genfromtxt(folder / "loaded.csv", delimiter=",", names=True, deletechars="")
+    names = load("ur10").velocity_names
+    sent = []
+    for row in table:
+        stamp = START + round(1e9 * row["time"])
+        q, tau = ([row[f"{signal}.{name}"] for name in names] for signal in ("position", "effort"))
+        sent.append(Sent("/joint_states", stamp, JointState(names, q, [], tau, stamp)))
+    write_mcap(tmp_path / "loaded.mcap", sent)
+    assert run(folder, tmp_path) == 0
+    assert float(row_of(capsys.readouterr().out, "mass [kg]")[0]) == pytest.approx(MASS, rel=0.01)
+    assert run(folder, tmp_path, "--columns", "time=t") == 2
+    assert "--columns: only for tables" in capsys.readouterr().err
 
 
 def test_a_joint_that_rests_is_not_locked(folder, tmp_path, capsys):
