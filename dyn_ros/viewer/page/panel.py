@@ -67,7 +67,7 @@ class Panel:
         self._loop = server.get_event_loop()
         self._status_shown = ""
         self._plays = True
-        self._sized: set[int] = set()           # clients whose panel at the left has its width
+        self._windows: dict[int, DynRosWindow] = {}     # by the clients' ids
         start(server, name or "robot")
         gui = self._gui
         self._status = gui.add_html("")
@@ -106,10 +106,12 @@ class Panel:
             "_tab_icons_html": (None,) * len(tabs),
             "_tab_container_ids": tuple(tab._id for tab in tabs)}))
         send(GuiUpdateMessage(self._side._impl.uuid, {"visible": window.wide}))
-        if client.client_id not in self._sized:     # not again: users may have changed it
-            self._sized.add(client.client_id)
-            client.gui.main_panel.set_width(
-                min(LEFT, max(LEAST, round(SHARE * window.width))))
+        before = self._windows.get(client.client_id)
+        self._windows[client.client_id] = window
+        # otherwise not again: users may have changed it. The same window reports once more when its
+        # panels are there, which may be after the first time.
+        if before is None or before == window or left_width(before) != left_width(window):
+            client.gui.main_panel.set_width(left_width(window))
 
     # --- joints
 
@@ -286,6 +288,11 @@ class Panel:
             self._wide_plots.show(times, samples, progress)
         if wide != {True}:
             self._narrow_plots.show(times, samples, progress)
+
+
+def left_width(window: DynRosWindow) -> int:
+    """Return the width of the panel at the left: there is room for the robot in small windows."""
+    return min(LEFT, max(LEAST, round(SHARE * window.width)))
 
 
 def start(server: Server, label: str) -> None:

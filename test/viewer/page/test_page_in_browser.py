@@ -131,7 +131,15 @@ def test_panels_follow_the_window(page, robot):
           lambda: plots(page))
     page.set_viewport_size({"width": 600, "height": 800})
     until(lambda: tabs(page) == ONE, lambda: tabs(page))
-    assert page.locator("canvas").first.bounding_box()["width"] >= 290
+    until(lambda: page.locator("canvas").first.bounding_box()["width"] >= 350)
+
+
+def test_a_small_window_has_room_for_the_robot(open_page, robot):
+    page = open_page(robot.session.address, 600, 800)
+    until(lambda: tabs(page) == ONE, lambda: tabs(page))
+    until(lambda: 350 <= page.locator("canvas").first.bounding_box()["width"] < 400)
+    rows = {round(tab.bounding_box()["y"]) for tab in page.get_by_role("tab").all()}
+    assert len(rows) == 1
 
 
 def test_each_window_has_its_own_panels(page, open_page, robot):
@@ -231,6 +239,11 @@ def test_a_marker_is_explained(page):
         '"Torque of each joint'))
     assert label.evaluate("each => getComputedStyle(each, '::before').backgroundColor") == (
         "rgb(240, 140, 0)")
+    # the panel has room for it below the last name
+    height = label.evaluate("each => getComputedStyle(each, '::after').height")
+    room = page.locator(".dyn-room").bounding_box()
+    assert room["y"] > label.bounding_box()["y"]
+    assert 12.0 < float(height.removesuffix("px")) < room["height"]
 
 
 def test_a_lost_connection_is_said_and_recovers(open_page):

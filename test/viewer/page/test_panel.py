@@ -215,9 +215,12 @@ def test_a_second_panel_where_there_is_room(panel, width, wide):
     tabs = client.sent[panel._tabs._impl.uuid]["_tab_labels"]
     assert tabs == ("Move", "Touch", "Markers") if wide else ("Move", "Touch", "Torques", "Markers")
     assert client.sent[panel._side._impl.uuid]["visible"] is wide
+    panel.arrange(client, DynRosWindow(width, 800, False))      # its panels are there
     panel.arrange(client, DynRosWindow(width + 1, 800, False))
     # not set again: users may have changed it
-    assert client.widths == [LEFT if width > 900 else 240]
+    assert client.widths == 2 * [LEFT if width > 900 else 240]
+    panel.arrange(client, DynRosWindow(700, 800, False))        # but there it is another one
+    assert client.widths[2:] == [245]
 
 
 @pytest.mark.parametrize("widths, narrow, wide", [
