@@ -7,7 +7,8 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 from .. import __version__
@@ -256,7 +257,8 @@ def _excite(options: argparse.Namespace) -> None:
     from ..identification.excitation import suffix
     from . import tables
     model = read_robot(options, Model.from_urdf)
-    with tables.progress("searching", MofNCompleteColumn()) as show, reported(options.output):
+    with tables.progress("searching", MofNCompleteColumn()) as show, (
+            reported(options.output)), _one_thread():
         suffix(options.output)
         trajectory = excite(model, duration=options.duration, period=options.period,
                             margin=options.margin, seed=options.seed,
@@ -268,6 +270,15 @@ def _excite(options: argparse.Namespace) -> None:
     if trajectory.condition > _POOR:
         print(f"warning: a condition number above {_POOR:g} means that some parameters will hardly "
               "be determined; use a longer --period, or wider limits", file=sys.stderr)
+
+
+def _one_thread() -> AbstractContextManager[object]:
+    """The linear algebra of small matrices in one thread: others would only wait, and use cores."""
+    if not find_spec("threadpoolctl"):
+        return nullcontext()
+    from threadpoolctl import threadpool_limits
+    limits: AbstractContextManager[object] = threadpool_limits(1)
+    return limits
 
 
 def _add_precompile(commands: Commands) -> None:

@@ -18,7 +18,6 @@ from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
 from ..engine.model.frames import frame_number
 from ..engine.model.inputs import finite_array
-from .base_parameters import in_columns
 
 Box: TypeAlias = tuple[ArrayLike, ArrayLike]
 """Two opposite corners (3,) [m]: the lowest and the highest coordinates."""
@@ -265,9 +264,15 @@ class TrajectorySearch:
     def regressor(self, q: Array, v: Array, a: Array) -> Array:
         """The chosen columns of the regressor of torques, (B, nv, columns); smooth in friction."""
         smooth = np.tanh(v / (_SMOOTH * self.limits.velocity))
-        own = in_columns(np.stack([a, v, smooth, np.ones_like(v)], axis=2))
+        features = a, v, smooth, np.ones_like(v)
         bodies = joint_torque_regressor(self.model, self.data, q, v, a)
-        return np.take(np.concatenate([bodies, own], axis=2), self.base, axis=2)
+        count = int(np.searchsorted(self.base, bodies.shape[2]))
+        Y = np.zeros((*bodies.shape[:2], len(self.base)))
+        Y[:, :, :count] = np.take(bodies, self.base[:count], axis=2, mode="clip")   # faster
+        for column, number in enumerate(self.base[count:] - bodies.shape[2], count):
+            feature, joint = divmod(number, self.model.nv)
+            Y[:, joint, column] = features[feature][:, joint]
+        return Y
 
     def base_regressor(self, motion: tuple[Array, Array, Array]) -> Array:
         """Base regressors (count, rows, b), relative to the noise of rows, sizes of columns."""
