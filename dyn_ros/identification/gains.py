@@ -18,7 +18,7 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.inputs import require_model
-from .base_parameters import Unknowns, structure
+from .base_parameters import Unknowns, in_columns, structure
 from .friction_terms import TERMS, choose_terms, measured_joints
 from .payload import payload_columns
 from .samples import Samples
@@ -163,7 +163,7 @@ class _Problem:
         if not len(self.joints):
             raise ValueError("free, loaded: no joint moves and has efforts with gravity in all "
                              "recordings")
-        base = structure(Unknowns(model, ()))
+        base = structure(Unknowns(model, ("armature",)))
         self.independent = base.independent
         self.recordings = [self._recording(one, n - len(free), frames)
                            for n, one in enumerate(some)]
@@ -178,7 +178,8 @@ class _Problem:
     def _recording(self, samples: Samples, load: int, frames: Sequence[str]) -> _Recording:
         model = self.model
         W = joint_torque_regressor(model, Data(model), samples.q, samples.v, samples.a)
-        Y = W[:, self.joints][:, :, self.independent]
+        rotors = in_columns(samples.a[:, :, None])
+        Y = np.concatenate([W, rotors], axis=2)[:, self.joints][:, :, self.independent]
         if load < 0:
             return _Recording(samples, Y, np.zeros((*Y.shape[:2], 10)), -1)
         columns, own = payload_columns(model, model.frame_index(frames[load]))
@@ -193,9 +194,9 @@ class _Problem:
 
     def _friction(self, one: _Recording, n: int, torque: Array) -> Array:
         """Columns of friction and offset of joint n in a recording, (B, columns)."""
-        k, v, a = self.joints[n], one.samples.v[:, self.joints[n]], one.samples.a
+        k, v = self.joints[n], one.samples.v[:, self.joints[n]]
         s = step(v, self.terms.width[k])
-        columns = [v, s, np.ones_like(v), a[:, k]]
+        columns = [v, s, np.ones_like(v)]
         if self.terms.chosen[0, k]:
             columns.append(s * np.exp(-(v / self.terms.stribeck[k]) ** 2))
         if self.terms.chosen[1, k]:
