@@ -32,7 +32,7 @@ _LITTLE = 0.01          # of the mass of the robot: which it is certain to notic
 _TYPICAL = np.repeat([1.0, 0.1, 0.01], [1, 3, 6])       # per kg: lengths of 0.1 m
 _SINGULAR = 1e-12       # of the largest eigenvalue of the scaled normal equations
 _ROUNDS = 6             # of noise estimates
-_BLOCKS = 16            # of consecutive samples: more would depend on each other
+_BLOCKS = 10            # of consecutive samples: more would depend on each other
 _LEAST_LEFT = 0.1       # of the equations, that remain without a block of them
 _MOMENTS = np.array([[4, 5, 7], [5, 6, 8], [7, 8, 9]])   # Ixx ... Izz of the ten numbers
 
