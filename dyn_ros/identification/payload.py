@@ -57,7 +57,8 @@ class PayloadEstimate:
     lower, upper : (10,) ndarray
         95 % confidence intervals of the same.
     com_lower, com_upper : (3,) ndarray
-        95 % confidence intervals of the center of mass [m]; infinite where it is not determined.
+        95 % confidence intervals of the center of mass [m]; infinite where it is not determined,
+        or the mass may be zero.
     inertia_lower, inertia_upper : (3, 3) ndarray
         95 % confidence intervals of the inertia [kg m2]; infinite where it is not determined.
     determined : tuple of str
@@ -171,7 +172,7 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
     body = np.zeros(10) if is_empty else fit(solved.H, solved.g, _sphere(value, known),
                                              np.zeros(10, int), np.ones(10))
     com, inertia = _central(body)
-    ends = _central_intervals(solved, known)
+    ends = _central_intervals(solved, known & (value[0] > half[0]))
     return PayloadEstimate(
         frame=name, mass=float(body[0]), com=com, inertia=inertia, deviation=deviation,
         lower=value - half, upper=value + half, **ends,
@@ -203,13 +204,10 @@ def _central(body: Array) -> tuple[Array, Array]:
 
 def _central_intervals(solved: _Solved, known: np.ndarray) -> dict[str, Array]:
     """Intervals of the center of mass and of the inertia about it, to the first order."""
-    if solved.value[0] <= 0.0:
-        infinite = {"com": np.full(3, np.inf), "inertia": np.full((3, 3), np.inf)}
-        return {f"{name}_{end}": sign * x for name, x in infinite.items()
-                for end, sign in (("lower", -1.0), ("upper", 1.0))}
-    (com, inertia), E = _central(solved.value), np.eye(3)
+    value, E = solved.value if known.any() else np.eye(10)[0], np.eye(3)
+    com, inertia = _central(value)
     of_com, of_inertia = np.zeros((3, 10)), np.zeros((3, 3, 10))
-    of_com[:, 0], of_com[:, 1:4] = -com / solved.value[0], E / solved.value[0]
+    of_com[:, 0], of_com[:, 1:4] = -com / value[0], E / value[0]
     of_inertia[..., 0] = com @ com * E - np.outer(com, com)
     of_inertia[..., 1:4] = (com[:, None] * E[:, None] + com[:, None, None] * E
                             - 2.0 * com * E[..., None])

@@ -179,6 +179,8 @@ def test_an_empty_gripper_weighs_nothing():
     assert sum(one.lower[0] < 0.0 < one.upper[0] for one in found) >= 6
     assert min(one.mass for one in found) == 0.0
     assert all(np.isfinite(one.com).all() and "m" in one.determined for one in found)
+    for one in found:               # a center of no mass may be anywhere
+        assert (one.lower[0] > 0.0) == np.isfinite(one.com_lower).all()
 
 
 def test_a_mass_that_is_certainly_negative_is_an_error():
