@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..engine.algorithms import generalized_gravity, rnea
+from ..engine.algorithms import generalized_gravity, joint_torque_regressor, rnea
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
@@ -17,8 +17,13 @@ _FACTOR = 3.0           # far beyond the errors of a description
 _EXPLAINED = 0.5        # part of the variance that a fit must explain to be believed
 _OTHER = 0.25           # of the variance that is left: half the error
 _ALMOST = 0.9           # part of the variance that another joint must explain
-_WRONG = 0.3            # of the gravity torque: usual errors of a description
+_WRONG = 0.1            # of the RMS effort: a zero that matters, if it is also above friction
+_BLOCKS = 20            # of samples, whose scatter shows the error of a zero
+_CERTAIN = 4.0          # times this error is less than the zero
+_OWN = 1e-3             # of a constant torque that no parameters of the bodies imitate, at least
+_SINGULAR = 1e-4        # of the largest singular value of scaled columns
 _COLLAPSED = 0.2        # of the described mass
+_VANISHED = 0.02        # of it: no description is that wrong
 _COUNTS = 0.02          # of the mass of the robot: lighter bodies are not reported
 _MOVES = 0.01           # rad/s, m/s: Coulomb friction is complete
 _BOTH = 0.05            # of the samples are in each direction, at least
@@ -83,13 +88,16 @@ def collapsed_masses(model: Model, parameters: Array, q: Array, v: Array, a: Arr
     expected = np.array(rnea(model, Data(model), q, v, a))
     ratios = [np.linalg.lstsq(np.column_stack([x, np.ones(len(x)), w, np.sign(w)]), tau)[0][0]
               for x, w, tau in zip(expected.T, v.T, torque.T) if x.std() > 0.0]
+    if np.median(ratios) > 1.0 / _FACTOR and (after > _VANISHED * before)[bodies].all():
+        return []               # the description is wrong
     heaviest = sorted(bodies, key=lambda i: -before[i])
     masses = ", ".join(f"{after[i]:.3g} kg instead of {before[i]:.3g} kg for the body of "
                        f"{model.joint_names[i]}" for i in heaviest[:_NAMED])
     more = f" and {len(bodies) - _NAMED} more" if len(bodies) > _NAMED else ""
     return [f"masses collapsed, so this estimate is no success: {masses}{more}. Measured torques "
             f"are {np.median(ratios):.2g} times those of the description (median of the joints): "
-            f"the likely cause is the unit or gain of the efforts; {_REMEDY}"]
+            "the likely cause is the unit or gain of the efforts, or gravity that is already "
+            f"subtracted; {_REMEDY}"]
 
 
 def _wrong_efforts(model: Model, q: Array, v: Array, a: Array, effort: Array) -> list[str]:
@@ -107,9 +115,10 @@ def _wrong_efforts(model: Model, q: Array, v: Array, a: Array, effort: Array) ->
     found = [text for k in loaded for text in _of_gravity(model, k, loaded, effort[:, k])]
     if found:
         return found
-    tool = _LOADED * float(spread.max(initial=0.0))
+    W = joint_torque_regressor(model, data, q, v, a)
+    little = _LOADED * float(np.abs(gravity.mean(axis=0)).max(initial=0.0))
     return [text for k, A in columns.items() for text in _zero(
-        model.velocity_names[k], A, effort[:, k], tool, bool(is_loaded[k]))]
+        model.velocity_names[k], A, W[:, k], effort[:, k], little)]
 
 
 def _at_rest(model: Model, gravity: Array, effort: Array) -> Iterator[str]:
@@ -140,29 +149,37 @@ def _of_gravity(model: Model, k: int, columns: dict[int, Array], effort: Array) 
                          float(np.sqrt(variance / square)), moved)
 
 
-def _zero(name: str, A: Array, effort: Array, tool: float, is_loaded: bool) -> Iterator[str]:
-    """A message on an effort that gravity and friction do not explain at rest.
+def _zero(name: str, A: Array, W: Array, effort: Array, little: float) -> Iterator[str]:
+    """A message on an effort with a constant part that bodies and friction do not explain.
 
-    ``tool`` is the gravity torque that an unknown tool may have. Where gravity loads a joint, the
-    factor of its gravity torque is free.
+    ``W`` are the columns of the parameters of the bodies, whatever these are. Constant gravity
+    torques below ``little`` are not missed.
     """
     gravity, v = A[:, 4], A[:, 1]
     if min((v > _MOVES).mean(), (v < -_MOVES).mean()) < _BOTH:
         return                          # friction may have any value
-    factors = np.linalg.lstsq(A, effort)[0] if is_loaded else (
-        np.linalg.lstsq(A[:, :4], effort - gravity)[0])
-    size = float(np.sqrt(np.mean(gravity ** 2)))
-    if abs(factors[0]) < abs(factors[2]) + _WRONG * size + tool:
+    mean, expected = float(effort.mean()), float(gravity.mean())
+    if abs(expected) > max(gravity.std(), little, _FACTOR * abs(mean)):
+        yield (f"{name}: at rest, its effort is {mean:.2g} with a gravity torque of {expected:.3g} "
+               "in the description: if gravity is already subtracted, declare gravity_compensated "
+               "in the drives file")
         return
-    if not is_loaded and abs(factors[0] + gravity.mean()) < size / _FACTOR:
-        yield (f"{name}: at rest, its effort is {factors[0] + gravity.mean():.2g} with a gravity "
-               f"torque of {gravity.mean():.3g} in the description: if gravity is already "
-               "subtracted, declare gravity_compensated in the drives file")
+    X = np.column_stack([np.sign(v), v, W[:, np.abs(W).max(axis=0) > 0.0]])
+    U, s, Vt = np.linalg.svd(X / np.linalg.norm(X, axis=0), full_matrices=False)
+    U, s, Vt = U[:, s > _SINGULAR * s[0]], s[s > _SINGULAR * s[0]], Vt[s > _SINGULAR * s[0]]
+    one = 1.0 - U @ U.sum(axis=0)
+    if one @ one < _OWN * len(one):
         return
-    yield (f"{name}: at rest, its effort is {abs(factors[0]):.2g} "
-           f"{'more' if factors[0] > 0.0 else 'less'} than gravity explains, and friction is "
-           f"{abs(factors[2]):.2g}: its zero is wrong, or the description; set the zero of the "
-           "sensor, or declare the offset in the drives file")
+    zero = float(one @ effort / (one @ one))
+    rest = one * (effort - zero - U @ (U.T @ (effort - zero))) / (one @ one)
+    sums = np.add.reduceat(rest, np.arange(0, len(rest), 1 + len(rest) // _BLOCKS))
+    error = _CERTAIN * float(np.sqrt(sums @ sums))
+    friction = float(((U.T @ (effort - zero)) / s) @ Vt[:, 0]) / np.sqrt(len(v))
+    if abs(zero) - error > abs(friction) + _WRONG * np.sqrt(np.mean(effort ** 2)):
+        yield (f"{name}: at rest, its effort is {abs(zero):.2g} "
+               f"{'more' if zero > 0.0 else 'less'} than gravity, and friction is "
+               f"{abs(friction):.2g}: set the zero of the sensor, or declare the offset in the "
+               "drives file")
 
 
 def _left(A: Array, effort: Array) -> float:
