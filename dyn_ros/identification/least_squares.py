@@ -31,7 +31,8 @@ _BOUNDING = 1e-2        # of the divergence of bodies: the weight of that from t
 _NEAR = 0.1             # of the bounds of the reference: closer to zero, bounds matter
 _UNLIKELY = 5.0         # decrease of the log-likelihood that noise does not explain
 _PRECISION = 1e-6       # of the RMS torque: less noise makes the cost too large for its rounding
-_TRIED = 4000           # samples in which causes of errors are sought
+_TRIED = 4000           # samples in which causes of errors are sought, at most
+_NUMBERS = 5_000_000    # of their regressor in memory
 _MEDIAN = 1.4826        # standard deviation of normal noise over its median size
 
 
@@ -328,7 +329,8 @@ def _errors(model: Model, equations: TorqueEquations, parameters: Array) -> Erro
     step = max(1, math.ceil(LONGEST / (LAGS * period)))
     count = min(LAGS, int(LONGEST / (step * period)), (len(samples) - 1) // (4 * step))
     lags = step * np.arange(-count, count + 1)
-    rows = np.arange(lags[-1], len(samples) - lags[-1], 1 + len(samples) // _TRIED)
+    tried = min(_TRIED, _NUMBERS // (10 * model.nv * model.njoints))
+    rows = np.arange(lags[-1], len(samples) - lags[-1], 1 + len(samples) // tried)
     rows = rows[samples.segment[rows - lags[-1]] == samples.segment[rows + lags[-1]]]
     some = samples.take(rows)
     known = (equations.weights(some) > 0.0) & (not samples.contacts)
