@@ -1,26 +1,33 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Counts how often the intervals of identified base parameters contain the truth.
+"""Counts how often the intervals of identified parameters and gains contain the truth.
 
     python benchmarks/intervals.py [--count 100] [--robot ur10]
 
 Each recording is of another robot: other inertias and friction than described, 40 s of motion, 500
-samples per second, encoders of 2^19 counts, and torque noise of 1, 2 or 3 %.
+samples per second, encoders of 2^19 counts, and torque noise of 1, 2 or 3 %. Some have errors that
+last: colored noise, a ripple of the torque over the angle of the joint, or friction that changes
+between five recordings.
 """
 import argparse
+import copy
+import dataclasses
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
+from scipy.signal import lfilter
 
 import dyn_ros
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test"))
 from identification.recordings import flying, offsets, perturbed, record, standing, waves
 from identification.robots import load, truth
+from identification.test_gains import GAINS, MASS, currents
 
 FREQUENCIES = [0.1, 0.2, 0.4, 0.7]
+FRICTION = ("damping", "friction", "offset", "stribeck", "root_friction", "load_friction")
 
 
 def arm(robot, seed):
@@ -36,6 +43,39 @@ def arm(robot, seed):
     return model, first, [first.samples(model), second.samples(model)]
 
 
+def colored(seed, seconds=0.2):
+    """Also noise that is correlated over some time, of the same size."""
+    model, recording, samples = arm("ur10", seed)
+    rng, share = np.random.default_rng(seed), np.exp(-0.002 / seconds)
+    def noise(tau):
+        white = rng.standard_normal(tau.shape) * np.sqrt(1.0 - share ** 2)
+        return 0.01 * tau.std(axis=0) * lfilter([1.0], [1.0, -share], white, axis=0)
+    return model, recording, [dataclasses.replace(one, tau=one.tau + noise(one.tau))
+                              for one in samples]
+
+
+def rippled(seed):
+    """Also a torque that the model lacks, which repeats with the angle of each joint."""
+    model, recording, samples = arm("ur10", seed)
+    return model, recording, [dataclasses.replace(
+        one, tau=one.tau + 0.02 * one.tau.std(axis=0) * np.sin(12.0 * one.q + seed))
+        for one in samples]
+
+
+def drifting(seed, count=5, size=0.1):
+    """Recordings of several motions, between which friction changes."""
+    model = load("ur10")
+    true, rng, samples = perturbed(model, seed=seed), np.random.default_rng(seed), []
+    for n in range(count):
+        now = copy.copy(true)
+        now.friction, now.damping = (x * (1.0 + size * rng.standard_normal(6))
+                                     for x in (true.friction, true.damping))
+        motion = waves(np.zeros(6), 1.2, FREQUENCIES, count * seed + n)
+        recording = record(now, motion, offset=offsets(true, seed), seed=count * seed + n)
+        samples.append(recording.samples(model))
+    return model, dataclasses.replace(recording, true=true), samples
+
+
 def quadruped(kind, seed):
     model = load("solo12", "floating")
     true = perturbed(model, seed=seed)
@@ -45,6 +85,7 @@ def quadruped(kind, seed):
 
 
 KINDS = {"ur10": lambda seed: arm("ur10", seed), "panda": lambda seed: arm("panda", seed),
+         "ur10, colored noise": colored, "ur10, ripple": rippled, "ur10, friction drifts": drifting,
          "solo12, in contact": lambda seed: quadruped(standing, seed),
          "solo12, in flight": lambda seed: quadruped(flying, seed)}
 
@@ -53,34 +94,51 @@ def main():
     """Print a line for each robot."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=100, help="recordings (default: 100)")
-    parser.add_argument("--robot", choices=KINDS, help="only this one")
+    parser.add_argument("--robot", choices=[*KINDS, "gains"], help="only this one")
     options = parser.parse_args()
-    for name in [options.robot] if options.robot else KINDS:
-        show(name, KINDS[name], options.count)
+    for name in [options.robot] if options.robot else [*KINDS, "gains"]:
+        if name == "gains":
+            show_gains(options.count)
+        else:
+            show(name, KINDS[name], options.count)
 
 
 def show(name, make, count):
     """Identify ``count`` recordings and print what their intervals are worth."""
-    z, ratios, seconds = [], [], 0.0
+    found, ratios, seconds = {}, [], 0.0
     for seed in range(count):
         model, recording, samples = make(seed)
         start = time.perf_counter()
         result = dyn_ros.identify(model, samples, seed=seed)
         seconds += time.perf_counter() - start
         base, values = result.base, truth(recording)
-        inside = (base.lower < base.matrix @ values) & (base.matrix @ values < base.upper)
-        z.append(np.where(np.isfinite(base.deviation), inside, np.nan))
+        true = base.matrix[:, :len(values)] @ values
+        inside = (base.lower < true) & (true < base.upper)
+        for n in np.flatnonzero(np.isfinite(base.deviation)):
+            found.setdefault(base.names[n], []).append(inside[n])
         noise = (recording.tau - recording.exact_tau).std(axis=0)
         ratios.append([joint.after / sigma for joint, sigma in zip(result.joints, noise)
                        if sigma > 0.0])
         if not dyn_ros.is_physical(result.identified.inertial_parameters).all():
             print(f"seed {seed}: a body is not physical")
-    coverage = np.nanmean(np.array(z), axis=0)
-    share = 100.0 * np.nanmean(np.array(z))
-    low, high = 100.0 * coverage.min(), 100.0 * coverage.max()
-    print(f"{name}: {share:.1f} % of the 95 % intervals contain the truth (of single base "
-          f"parameters {low:.0f} to {high:.0f} %); error / noise {np.mean(ratios):.3f}, at most "
-          f"{np.max(ratios):.3f}; {seconds / count:.2f} s each")
+    for kind in ("bodies", "friction"):
+        shares = [np.mean(one) for combination, one in found.items()
+                  if combination.startswith(FRICTION) == (kind == "friction")]
+        print(f"{name}, {kind}: {100.0 * np.mean(shares):.1f} % of the 95 % intervals contain the "
+              f"truth (of single ones {100.0 * min(shares):.0f} to {100.0 * max(shares):.0f} %)")
+    print(f"    error / noise {np.mean(ratios):.3f}, at most {np.max(ratios):.3f}; "
+          f"{seconds / count:.2f} s each")
+
+
+def show_gains(count):
+    """The same for drive gains, from recordings with and without a load."""
+    inside = []
+    for seed in range(count):
+        found = dyn_ros.estimate_gains(load("ur10"), *currents(seed), MASS, "tool0")
+        inside.append((found.lower < GAINS) & (found.upper > GAINS))
+    shares = 100.0 * np.mean(inside, axis=0)
+    print(f"gains: {shares.mean():.1f} % of the 95 % intervals contain the truth (of single joints "
+          f"{shares.min():.0f} to {shares.max():.0f} %)")
 
 
 if __name__ == "__main__":

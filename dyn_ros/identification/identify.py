@@ -236,7 +236,7 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     fitted = problem.fit(some, first, None, 0.3, 0.4)
     joints = _compared(model, some, _rows(held), reference.described, fitted.parameters)
     warnings += unexplained(model, some, joints, fitted.parameters)
-    every = some.of_all()
+    every = some.of(0, len(samples))
     fitted = problem.fit(every, fitted.estimate, fitted, 0.4, 0.75)
     return Solution(problem, samples, every, fitted, tuple(held), joints, tuple(warnings),
                     constants)
@@ -348,15 +348,16 @@ def _base_estimate(problem: Problem, fitted: Fit, spread: Array, quantile: float
     """Values, intervals, and how well each is determined."""
     base, value, determined = problem.base, fitted.estimate.value, fitted.estimate.determined
     deviation = np.where(determined, np.sqrt(np.maximum(np.diag(spread), 0.0)), np.inf)
-    half = quantile * deviation
+    # The physical estimate errs no more than least squares do: the truth is physical, too, and what
+    # the recording determines depends little on the description
+    half, after = quantile * deviation, base.matrix @ fitted.parameters
     size = problem.reference.typical.copy()
     of_joint = base.independent >= problem.unknowns.bodies
     size[of_joint] = np.fmax(size, np.abs(value))[of_joint]
     return BaseEstimate(
         names=base.names, units=base.units, matrix=base.matrix,
-        before=base.matrix @ problem.reference.described, after=base.matrix @ fitted.parameters,
-        estimate=value, deviation=deviation, lower=np.where(determined, value - half, -np.inf),
-        upper=np.where(determined, value + half, np.inf),
+        before=base.matrix @ problem.reference.described, after=after, estimate=value,
+        deviation=deviation, lower=after - half, upper=after + half,
         excitation=tuple("well" if x < 0.1 else "weakly" if x < 1.0 else "not"
                          for x in deviation / size))
 

@@ -3,6 +3,7 @@
 """Weighted least squares of the base parameters: estimate, noise, outliers, covariance, errors."""
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from .base_parameters import BaseParameters, Unknowns, is_linear
 from .motion.filtering import is_actuated
-from .normal_equations import Equations
+from .normal_equations import Equations, jackknife
 from .physical import Reference, decomposed, fit
 from .result import JointResult
 from .torque_equations import TorqueEquations
@@ -24,6 +25,7 @@ _ROUNDS = 8             # of noise estimates
 _WEIGHTINGS = 6         # of outliers
 _REVERSALS = 3          # times that samples near reversals are left out
 _FEWEST = 3             # equations for each parameter
+_STRETCHES = 128        # of consecutive samples, at most, whose scatter gives the covariance
 _SCORES = 12            # blocks for each base parameter, whose scatter gives the covariance
 _LENGTHS = 3            # correlation lengths for each block
 _SINGULAR = 1e-13       # of the largest eigenvalue of the scaled normal equations
@@ -243,12 +245,27 @@ class Problem(NamedTuple):
         return shift
 
     def covariance(self, equations: TorqueEquations, fitted: Fit) -> tuple[Array, int]:
-        """Covariance of the estimate, (b, b), from the scatter of blocks, and their number."""
-        estimate, length = fitted.estimate, self.block_length(equations.size, fitted.correlations)
-        scores, _ = equations.scores(estimate.parameters, estimate.noise * (self.huber or np.inf),
-                                     estimate.noise, length)
-        half = estimate.inverse @ scores[:, self.base.independent].T
-        return half @ half.T * self.small_sample(len(scores)), len(scores)
+        """Covariance of the estimate, (b, b), from stretches of samples, and their number."""
+        estimate, own = fitted.estimate, self.base.independent
+        ids = equations.samples.recording
+        turns = [] if ids is None else (np.flatnonzero(np.diff(ids)) + 1).tolist()
+        ends = [0, *turns, equations.size]
+        count = _STRETCHES
+        while count > 1 and count * (len(ends) - 1) > max(_STRETCHES, 2 * len(turns)):
+            count //= 2
+        limit, scores, H = estimate.noise * (self.huber or np.inf), [], []
+        for start, stop in itertools.pairwise(ends):
+            edges = np.linspace(start, stop, count + 1).astype(int).tolist()
+            for first, last in itertools.pairwise(edges):
+                part = equations.of(first, last)
+                gradients, _ = part.scores(estimate.parameters, limit, estimate.noise, part.size)
+                scores.append(gradients.sum(axis=0)[own])
+                done = 0.75 + 0.25 * last / equations.size
+                sums = part.sums(done, done)
+                H.append(self._assembled(sums, estimate.noise)[0][np.ix_(own, own)])
+        shape = len(ends) - 1, count, len(own)
+        return jackknife(np.reshape(scores, shape), np.reshape(H, (*shape, len(own))),
+                         estimate.inverse)
 
     def block_length(self, size: int, correlations: Array) -> int:
         """Number of samples of each block of a recording of ``size`` samples."""

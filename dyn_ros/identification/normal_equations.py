@@ -15,6 +15,9 @@ from ..engine.model import Model
 from .friction_terms import FrictionTerms
 from .samples import Samples
 
+_LEAST_LEFT = 0.1       # of the equations, that remain without a stretch of them
+_FEWEST_STRETCHES = 8   # whose scatter gives a covariance
+_FEWEST_RECORDINGS = 4  # the same, if errors last
 FEWEST = 30             # residuals for a mean
 _FAR = 32767            # samples: a reversal farther away does not matter
 _BLOCK = 4096           # samples that are processed at a time
@@ -101,6 +104,44 @@ def correlation_length(x: Array) -> float:
     correlation = np.fft.irfft(spectrum)[:len(x) // 2]
     end = int(np.argmax(np.append(correlation < 0.1 * correlation[0], True)))
     return float(1.0 + 2.0 * correlation[1:end].sum() / correlation[0])
+
+
+def jackknife(scores: Array, H: Array, inverse: Array) -> tuple[Array, int]:
+    """Covariance (b, b) of an estimate from those without one stretch of samples, and their number.
+
+    ``scores`` (recordings, n, b) and ``H`` (recordings, n, b, b) are the gradients and the normal
+    equations of each stretch, ``inverse`` (b, b) that of the sum. Where neighbors err alike, errors
+    last longer: they count as one stretch (Flyvbjerg and Petersen 1989). So do all of a recording
+    if their errors are more alike than others, as of friction that changes between recordings.
+    """
+    scale = np.sqrt(np.maximum(np.diag(inverse), 1e-300))
+    squares, vectors = np.linalg.eigh(inverse / scale / scale[:, None])
+    F = scale[:, None] * vectors * np.sqrt(np.maximum(squares, 0.0))
+    scores, H = scores @ F, F.T @ H @ F
+    changes = _changes(scores, H, F)
+    whole = _changes(scores.sum(axis=1, keepdims=True), H.sum(axis=1, keepdims=True), F)
+    while scores.shape[1] > 1 and scores[..., 0].size >= 2 * _FEWEST_STRETCHES:
+        if _relative((changes[:, ::2] * changes[:, 1::2]).sum(axis=(0, 1)), changes) <= 0.0:
+            break
+        scores, H = scores[:, ::2] + scores[:, 1::2], H[:, ::2] + H[:, 1::2]
+        changes = _changes(scores, H, F)
+    if len(whole) >= _FEWEST_RECORDINGS and _relative((whole ** 2).sum(axis=(0, 1)), changes) > 1.0:
+        changes = whole
+    changes = changes.reshape(-1, len(F))
+    return changes.T @ changes * (1.0 - 1.0 / len(changes)), len(changes)
+
+
+def _changes(scores: Array, H: Array, F: Array) -> Array:
+    """How much the estimate changes without each stretch, (recordings, n, b)."""
+    share, axes = np.linalg.eigh(H)
+    left = np.einsum("rnij,rni->rnj", axes, scores) / np.maximum(1.0 - share, _LEAST_LEFT)
+    changes: Array = np.einsum("rnij,rnj->rni", axes, left) @ F.T
+    return changes
+
+
+def _relative(variance: Array, changes: Array) -> float:
+    """The mean of variances (b,) relative to those of changes."""
+    return float(np.mean(variance / np.maximum((changes ** 2).sum(axis=(0, 1)), 1e-300)))
 
 
 def with_noise(model: Model, samples: Samples, sigma: Array) -> tuple[Samples, Samples]:

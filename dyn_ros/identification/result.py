@@ -82,7 +82,8 @@ class BaseEstimate:
     deviation : (b,) ndarray
         Standard deviation of ``estimate``; infinite if the recording does not determine the value.
     lower, upper : (b,) ndarray
-        95 % confidence interval around ``estimate``.
+        95 % confidence interval around ``after``; infinite if the recording does not determine the
+        value.
     excitation : tuple of str, length b
         "well", "weakly" or "not": whether the deviation is below 10 % of the parameter's size,
         below 100 %, or above. The size is what is typical: for bodies, in a robot with bodies like

@@ -62,6 +62,8 @@ class Samples:
         not determined.
     segment : (B,) ndarray of int
         A new number after each gap or reset of the time stamps.
+    recording : (B,) ndarray of int or None
+        Which of several recordings, between which friction may change.
     f_ext : (B, njoints, 6) ndarray or None
         Known external forces, as in ``rnea``.
     contacts : tuple of str
@@ -104,6 +106,7 @@ class Samples:
     filter: str = ""
     cutoff: float = math.inf
     motion_noise: Array | None = None
+    recording: NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
         return len(self.time)
@@ -155,12 +158,14 @@ class Samples:
             count += 1 + int(recording.segment.max(initial=-1))
         rows = [recording._rows() for recording in recordings]
         arrays: dict[str, Any] = {name: np.concatenate([arrays[name] for arrays in rows])
-                                  for name in rows[0]}
+                                  for name in rows[0] if name != "recording"}
         squares = [len(recording) * np.square(recording.motion_noise) for recording in recordings
                    if recording.motion_noise is not None]
         noise = np.sqrt(sum(squares) / sum(map(len, recordings))) if squares else None
+        own = np.repeat(np.arange(len(rows), dtype=np.int32), [len(one) for one in recordings])
         return dataclasses.replace(
             first, **{**arrays, "segment": np.concatenate(segment), "motion_noise": noise},
+            recording=own,
             warnings=tuple(text for recording in recordings for text in recording.warnings),
             filter=" ".join(dict.fromkeys(recording.filter for recording in recordings)))
 

@@ -89,10 +89,10 @@ class TorqueEquations:
     def size(self) -> int:
         return len(self.rows)
 
-    def of_all(self) -> TorqueEquations:
-        """The same for all samples, but for those near reversals that are left out here."""
+    def of(self, first: int, stop: int) -> TorqueEquations:
+        """The same for other samples, but for those near reversals that are left out here."""
         equations = copy.copy(self)     # which shares the model
-        equations.rows = np.arange(len(self.samples), dtype=np.int32)
+        equations.rows = np.arange(first, stop, dtype=np.int32)
         return equations
 
     def features(self, samples: Samples) -> Array:
@@ -201,12 +201,11 @@ class TorqueEquations:
                length: int) -> tuple[Array, np.ndarray]:
         """Gradients of the cost, summed over blocks of ``length`` samples, (blocks, p); sizes."""
         scores, sizes = [], []
-        for done, samples in self._parts():
+        for _, samples in self._parts():
             starts = np.arange(0, len(samples), length)
             scores.append(np.hstack([np.add.reduceat(gradients, starts) for gradients in
                                      self._gradients(samples, parameters, limit, noise)]))
             sizes.append(np.diff([*starts, len(samples)]))
-            self._progress(0.75 + 0.25 * done, "intervals")
         return np.concatenate(scores), np.concatenate(sizes)
 
     def _gradients(self, samples: Samples, parameters: Array, limit: Array,
