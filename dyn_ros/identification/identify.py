@@ -31,6 +31,7 @@ from .least_squares import (
     unexplained,
 )
 from .motion.filtering import is_actuated
+from .normal_equations import resolution
 from .physical import Reference
 from .result import BaseEstimate, Identification, JointResult
 from .samples import Samples
@@ -218,7 +219,8 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
 
     base = structure(unknowns)
     reference = Reference(unknowns, base, samples, shapes)
-    problem = Problem(unknowns, base, reference, given, huber, regularization)
+    problem = Problem(unknowns, base, reference, given, huber, regularization,
+                      resolution(model.drives.to_motors(samples.tau)))
     training, held = blocks(len(samples), held_out, seed,
                             _HELD_CONTACTS if samples.contacts else _HELD)
     some = TorqueEquations(unknowns, samples, _rows(training),
@@ -234,7 +236,7 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
         first = problem.estimate(some.sums(0.3, 0.3), given)
         some.loaded_by(first.parameters)
     fitted = problem.fit(some, first, None, 0.3, 0.4)
-    joints = _compared(model, some, _rows(held), reference.described, fitted.parameters)
+    joints = _compared(problem, some, _rows(held), fitted.parameters)
     warnings += unexplained(model, some, joints, fitted.parameters)
     every = some.of(0, len(samples))
     fitted = problem.fit(every, fitted.estimate, fitted, 0.4, 0.75)
@@ -328,9 +330,10 @@ def _require_support(model: Model, samples: Samples) -> None:
 
 # --- result
 
-def _compared(model: Model, equations: TorqueEquations, rows: np.ndarray, described: Array,
+def _compared(problem: Problem, equations: TorqueEquations, rows: np.ndarray,
               parameters: Array) -> tuple[JointResult, ...]:
     """How well the models before and after explain samples that were held out."""
+    model, described = problem.unknowns.model, problem.reference.described
     squares, differences = np.zeros((2, 3, model.nv)), []
     for torques in equations.comparison(rows, (described, parameters)):
         squares += squares_of(torques)
@@ -340,8 +343,8 @@ def _compared(model: Model, equations: TorqueEquations, rows: np.ndarray, descri
     for torques in equations.comparison(others, (described, parameters)):
         differences.append(np.diff(torques[2], 2, axis=0))
     # of white noise they are larger than it; jumps of friction are too rare to count
-    return joint_results(model, squares,
-                         median_deviation(np.concatenate(differences)) / np.sqrt(6.0))
+    noise = median_deviation(np.concatenate(differences)) / np.sqrt(6.0)
+    return joint_results(model, squares, np.maximum(noise, problem.least))
 
 
 def _base_estimate(problem: Problem, fitted: Fit, spread: Array, quantile: float) -> BaseEstimate:

@@ -76,6 +76,7 @@ class Problem(NamedTuple):
     noise: Array | None     # (nv,), standard deviation of each row, if it is known
     huber: float | None
     regularization: float
+    least: Array            # (nv,), of the noise: that of rounded efforts
 
     def first_estimate(self, equations: TorqueEquations) -> Estimate:
         """Estimate until it is known which samples count, and how contacts are eliminated."""
@@ -122,7 +123,7 @@ class Problem(NamedTuple):
             before, current = current, self._residual(sums, parameters)
             current /= np.sqrt(max(1.0 - len(self.base) / max(sums.weight.sum(), 1.0), 1e-3))
             # The noise of a row without torque is that of the motion, times the bodies
-            current *= np.sqrt(correlation)
+            current = np.maximum(current, self.least) * np.sqrt(correlation)
             current[sums.yy == 0.0] /= max(self._shrinkage(value), 1e-3)
             if np.abs(current / before - 1.0).max() < 1e-3:
                 break
@@ -225,7 +226,7 @@ class Problem(NamedTuple):
             noise = self.noise
             if noise is None:           # the median size of residuals does not depend on outliers
                 spread = median_deviation(equations.some_residuals(fitted.parameters))
-                noise = np.where(spread > 0.0, spread, np.inf)
+                noise = np.where(spread > 0.0, np.maximum(spread, self.least), np.inf)
             excess, outliers, rows = equations.excess(fitted.parameters, huber * noise)
             share = outliers / max(rows, 1)
             every = sums.minus(excess)

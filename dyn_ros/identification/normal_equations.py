@@ -18,6 +18,8 @@ from .samples import Samples
 _LEAST_LEFT = 0.1       # of the equations, that remain without a stretch of them
 _FEWEST_STRETCHES = 8   # whose scatter gives a covariance
 _FEWEST_RECORDINGS = 4  # the same, if errors last
+_SORTED = 20000         # efforts whose steps are sought
+_SAME = 1e-9            # of the largest effort: a smaller step is an error of rounding floats
 FEWEST = 30             # residuals for a mean
 _FAR = 32767            # samples: a reversal farther away does not matter
 _BLOCK = 4096           # samples that are processed at a time
@@ -95,6 +97,14 @@ def settled(distance: np.ndarray, squares: Array) -> int:
 
 
 # --- samples
+
+def resolution(efforts: Array) -> Array:
+    """Standard deviation of the rounding of efforts (B, n), (n,): their step over sqrt(12)."""
+    steps = np.diff(np.sort(efforts[::1 + len(efforts) // _SORTED], axis=0), axis=0)
+    rounding = _SAME * np.abs(efforts).max(axis=0, initial=0.0)
+    least = np.where(steps > rounding, steps, np.inf).min(axis=0, initial=np.inf)
+    return np.where(np.isfinite(least), least, 0.0) / np.sqrt(12.0)
+
 
 def correlation_length(x: Array) -> float:
     """The sum of the correlations of a signal with itself at all lags, until they end."""

@@ -230,7 +230,7 @@ def _nearest(body: Array, lightest: float) -> Array:
 class Reference:
     """What the estimate is regularized towards: ``values`` (p,) of the description, with weights.
 
-    Where it specifies no friction or rotor inertia, a small part of the joint's measured torque.
+    Where it specifies less friction or rotor inertia, a small part of the joint's measured torque.
     Bodies are moved into their shapes, whose bounds are ``bounds`` (k, p), of the joints
     ``of_joint`` (k,). ``described`` (p,) are the parameters as they are in the description,
     ``changed`` the joints whose body is not physical there, ``typical`` (b,) what the base
@@ -250,11 +250,13 @@ class Reference:
                      for x in (samples.tau, samples.v, samples.a))
         unknown = _UNKNOWN * tau
         given = np.array([model.armature, model.damping, model.friction])
-        values = np.where(given > 0.0, given, [unknown / a, unknown / v, unknown])
+        little = np.array([unknown / a, unknown / v, unknown])
+        is_given = given > little           # a placeholder such as 1e-3 says nothing
+        values = np.where(is_given, given, little)
         values = np.vstack([values, 5.0 * unknown, unknown, unknown / np.sqrt(v),
                             np.full(model.nv, _UNKNOWN)])[:len(unknowns.features)]
         weights = np.full(values.shape, _WEIGHT)
-        weights[:3][given > 0.0] = 1.0
+        weights[:3][is_given] = 1.0
         self.values = np.concatenate([bodies.ravel(), values.ravel()])
         self.of_joint = bounds.of_joint
         self.bounds = np.hstack([bounds.rows, np.zeros((len(bounds.rows), values.size))])

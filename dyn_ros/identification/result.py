@@ -16,6 +16,7 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.write import write_urdf
 from .motion.filtering import is_actuated
+from .normal_equations import resolution
 from .samples import Samples
 
 _AT_REST = 0.01         # of a joint's largest speed; the sign of slower velocities is noise
@@ -36,8 +37,9 @@ class JointResult:
         the description and with those identified from the other samples [N m, N].
     noise : float
         Standard deviation of the noise of the measured torque, from the second differences of
-        consecutive residuals, also of samples that were not held out [N m, N]. No model can have a
-        smaller error. Of a base, the noise of whose motion is smooth, it is ``after``.
+        consecutive residuals, also of samples that were not held out; at least that of rounding, if
+        efforts have steps [N m, N]. No model can have a smaller error. Of a base, the noise of
+        whose motion is smooth, it is ``after``.
     torque : float
         RMS measured torque [N m, N].
 
@@ -272,7 +274,8 @@ def _error(joint: JointResult, tau: Array, before: Array, after: Array) -> Joint
     """The errors of a joint, from its torques and what two models leave of them."""
     if len(tau) < 3:
         return replace(joint, before=np.nan, after=np.nan, noise=np.nan, torque=np.nan)
-    noise = _NORMAL * np.median(np.abs(np.diff(after, 2))) / np.sqrt(6.0)
+    noise = max(_NORMAL * np.median(np.abs(np.diff(after, 2))) / np.sqrt(6.0),
+                resolution(tau[:, None])[0])
     torque, before, after = (np.sqrt(np.mean(x ** 2)) for x in (tau, before, after))
     return replace(joint, before=float(before), after=float(after), noise=float(noise),
                    torque=float(torque))

@@ -8,6 +8,7 @@ import itertools
 
 import numpy as np
 import pytest
+from identification import faults
 from identification.recordings import flying, offsets, perturbed, record, standing, waves
 from identification.robots import UR10, load, truth
 from scipy.signal import lfilter
@@ -15,6 +16,7 @@ from scipy.signal import lfilter
 import dyn_ros
 from dyn_ros import Samples, identify
 from dyn_ros.identification.identify import blocks
+from dyn_ros.identification.normal_equations import resolution
 
 FREQUENCIES = [0.1, 0.2, 0.4, 0.7]
 
@@ -100,6 +102,17 @@ def test_intervals_of_the_physical_estimate_contain_the_truth(robot):
         true = base.matrix @ truth(recorded(robot, seed)[1])
         inside += ((base.lower < true) & (true < base.upper))[np.isfinite(base.deviation)].tolist()
     assert 0.9 < np.mean(inside) < 0.99
+
+
+def test_a_placeholder_of_friction_does_not_pull():
+    """Damping of 0.001 in a description, and 1000 times as much in truth."""
+    _, recording = recorded("ur10")
+    model = load("ur10")
+    model.damping, model.friction = np.full((2, 6), 1e-3)
+    base = identify(model, recording.samples(model)).base
+    of_friction = [name.startswith(("damping", "friction")) for name in base.names]
+    change = np.abs(base.after - base.estimate) / base.deviation
+    assert change[of_friction].max() < 0.5
 
 
 def with_noise(samples, size, seconds, seed):
@@ -434,6 +447,31 @@ def test_torques_without_noise(noise):
     exact = dataclasses.replace(recording, exact_tau=tau).exact_samples()
     for joint in identify(model, exact).joints:
         assert joint.after < 1e-4 * joint.before
+
+
+@pytest.mark.parametrize("held", [5, 10])
+def test_efforts_in_steps_have_the_noise_of_rounding(held):
+    """Held efforts that rounding makes constant had a noise of 0, and all the weight."""
+    true = perturbed(load("ur10"), seed=1)
+    motion = waves(np.zeros(6), 0.5, FREQUENCIES, 1)
+    recording = faults.with_coarse_efforts(
+        record(true, motion, noise=0.0, rate=500.0, offset=offsets(true)), step=0.05, held=held)
+    result = identify(load("ur10"), recording.samples(load("ur10")))
+    for joint in result.joints[:5]:             # efforts of the last one are below the step
+        assert joint.noise > 0.99 * 0.05 / np.sqrt(12.0)
+        assert joint.after < 2.0 * joint.noise
+    assert not any("more than the noise" in text for text in result.warnings)
+    errors = result.errors(recording.samples(load("ur10")))
+    assert all(joint.noise > 0.99 * 0.05 / np.sqrt(12.0) for joint in errors[:5])
+
+
+def test_resolution():
+    rng = np.random.default_rng(0)
+    smooth = rng.standard_normal(5000)
+    steps = np.round(smooth / 0.05) * 0.05 * 12.1
+    found = resolution(np.column_stack([smooth, steps, np.zeros(5000)]))
+    assert found[0] < 1e-6 and found[2] == 0.0
+    assert found[1] == pytest.approx(0.05 * 12.1 / np.sqrt(12.0))
 
 
 def test_an_effort_that_is_not_measured():
