@@ -20,11 +20,13 @@ from ..engine.model import Model
 from ..engine.model.inputs import require_model
 from .base_parameters import Unknowns, in_columns, structure
 from .friction_terms import TERMS, choose_terms, measured_joints
+from .normal_equations import jackknife
 from .payload import payload_columns
+from .physical import decomposed
 from .samples import Samples
 
 _ROWS = 4000            # samples of a recording, at most
-_BLOCKS = 12            # of consecutive samples of each recording, for the intervals
+_STRETCHES = 16         # of consecutive samples of each recording, for the intervals
 _FACTOR = 5.0           # by which gains that searches start from differ from a typical one
 _WIDEST = 50.0          # and gains that are found
 _STEPS = 40             # of a search
@@ -306,10 +308,10 @@ class _Problem:
 
     def _result(self, c: Array, x: Array, blocks: Sequence[Sequence[tuple[Array, ...]]]
                 ) -> GainEstimate:
-        """Intervals from the scatter of blocks of consecutive samples (White 1980)."""
+        """Intervals from estimates without one stretch of consecutive samples."""
         shared, count = len(x), len(self.joints)
-        H = np.zeros((count + shared, count + shared))
-        scores: list[list[Array]] = [[] for _ in range(_BLOCKS * len(self.recordings))]
+        scores = np.zeros((len(self.recordings), _STRETCHES, count + shared))
+        squares = np.zeros((*scores.shape, count + shared))
         error = np.zeros(count)
         for n, own in enumerate(blocks):
             residual, samples = 0.0, 0
@@ -322,21 +324,18 @@ class _Problem:
                 rest = effort - c[n] * torque
                 rest -= Q @ (Q.T @ rest)
                 residual, samples = residual + float(rest @ rest), samples + len(rest)
-                H += J.T @ J / self.sigma[n] ** 2
-                for m, rows in enumerate(np.array_split(np.arange(len(rest)), _BLOCKS)):
-                    scores[_BLOCKS * r + m].append(J[rows].T @ rest[rows] / self.sigma[n] ** 2)
+                for m, rows in enumerate(np.array_split(np.arange(len(rest)), _STRETCHES)):
+                    scores[r, m] += J[rows].T @ rest[rows] / self.sigma[n] ** 2
+                    squares[r, m] += J[rows].T @ J[rows] / self.sigma[n] ** 2
             error[n] = np.sqrt(residual / samples)
         weak = np.concatenate([(m * np.repeat([_FARTHEST, _FARTHEST ** 2], [3, 6])) ** -2.0
                                for m in self.masses])
+        H = squares.sum(axis=(0, 1))
         H[count + self.count:, count + self.count:] += np.diag(weak)
         scale = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-300))
-        squares, vectors = np.linalg.eigh(H * scale * scale[:, None])
-        kept = squares > _SINGULAR * squares[-1]
-        inverse = (scale[:, None] * vectors[:, kept] / squares[kept]) @ (
-            vectors[:, kept].T * scale)
-        half = inverse[:count] @ np.array([np.sum(one, axis=0) for one in scores]).T
-        deviation = np.sqrt((half ** 2).sum(axis=1) * len(scores) / (len(scores) - 1))
-        wide = float(stdtrit(len(scores) - 1, 0.975)) * deviation
+        F, d, _ = decomposed(H, scale, _SINGULAR)
+        spread, stretches = jackknife(scores, squares, F * d @ F.T)
+        wide = float(stdtrit(stretches - 1, 0.975)) * np.sqrt(np.diag(spread)[:count])
         return self._named(c, wide, x, error)
 
     def _named(self, c: Array, wide: Array, x: Array, error: Array) -> GainEstimate:

@@ -41,10 +41,10 @@ def test_gains_of_either_sign_are_found():
 
 def test_intervals_contain_the_truth():
     inside = []
-    for seed in range(1, 6):
+    for seed in range(1, 9):
         found = dyn_ros.estimate_gains(load("ur10"), *currents(seed), MASS, "tool0")
         inside += ((found.lower < GAINS) & (found.upper > GAINS)).tolist()
-    assert sum(inside) >= 25
+    assert sum(inside) >= 43            # of 48: fewer with a probability of 3 %, if 95 % do
 
 
 def test_several_pairs_are_better_than_one():
