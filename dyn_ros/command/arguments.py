@@ -268,6 +268,21 @@ def add_recordings(command: argparse.ArgumentParser) -> None:
                               f"{STALENESS:g})")
 
 
+def add_observer(command: argparse.ArgumentParser, gain: str, smoothing: str) -> None:
+    """Add the options of the observer; the texts are the defaults."""
+    command.add_argument("--gain", type=float, metavar="X",
+                         help=f"bandwidth of the observer [1/s] (default: {gain})")
+    command.add_argument("--smoothing", type=float, metavar="X",
+                         help=f"bandwidth of its second low-pass [1/s]; 0: none (default: "
+                              f"{smoothing})")
+    command.add_argument("--effort-delay", type=float, default=0.0, metavar="SECONDS",
+                         help="by how much efforts lag behind positions, in addition to the delay "
+                              "in --drives (default: 0)")
+    command.add_argument("--effort-constant", type=float, nargs="+", default=[], metavar="X",
+                         help="torque per unit of effort, in addition to the gain in --drives: "
+                              "for each joint, or one for all (default: 1)")
+
+
 def add_workers(command: argparse.ArgumentParser, more: str) -> None:
     """Add the options about the processes that do the work."""
     command.add_argument("--workers", type=count, metavar="N",

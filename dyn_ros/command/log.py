@@ -23,6 +23,7 @@ from .arguments import Commands, UsageError, as_option, positive, reported
 
 if TYPE_CHECKING:
     from ..logs.log import Log
+    from ..logs.quantities import Settings
 
 _LINE = 10.0            # s between lines of progress, without a terminal
 _LISTED = 50            # recordings that are listed at the end
@@ -56,18 +57,12 @@ def add_log(commands: Commands) -> None:
     command.add_argument("--rate", type=positive, metavar="HZ",
                          help="write at most so many states per second")
     arguments.add_workers(command, " (default: one for each core)")
-    for name, default, what in (
-            ("cutoff", 10.0, "of the filter of the accelerations, for torque [Hz]"),
-            ("gain", 100.0, "bandwidth of the observer, for residual and external [1/s]"),
-            ("smoothing", 100.0, "bandwidth of its second low-pass [1/s]; 0: none")):
-        command.add_argument(f"--{name}", type=float, default=default, metavar="X",
-                             help=f"{what} (default: {default:g})")
-    command.add_argument("--effort-delay", type=float, default=0.0, metavar="SECONDS",
-                         help="by how much efforts lag behind positions, in addition to the delay "
-                              "in --drives (default: 0)")
-    command.add_argument("--effort-constant", type=float, nargs="+", default=[], metavar="X",
-                         help="torque per unit of effort, in addition to the gain in --drives: "
-                              "for each joint, or one for all (default: 1)")
+    command.add_argument("--cutoff", type=float, default=10.0, metavar="X",
+                         help="of the filter of the accelerations, for torque [Hz] (default: 10)")
+    command.add_argument("--thresholds", type=Path, metavar="FILE.yaml",
+                         help="for contacts: thresholds and settings of the observer, which "
+                              "`dyn_ros calibrate` writes")
+    arguments.add_observer(command, "that in --thresholds, or 100", "that in --thresholds, or 100")
 
 
 def _log(options: argparse.Namespace) -> int:
@@ -114,18 +109,18 @@ def _prepared(options: argparse.Namespace, out: Path) -> Log:
     """Check everything that can be checked before the work begins."""
     from ..logs.formats.sources import discover
     from ..logs.log import Log, Write, described
-    from ..logs.quantities import Settings, overlap
+    from ..logs.quantities import overlap
     from ..logs.selection import Request
-    settings = Settings(
-        joints=tuple(options.joints), gain=options.gain, smoothing=options.smoothing,
-        cutoff=options.cutoff, effort_delay=options.effort_delay,
-        effort_constant=tuple(options.effort_constant))
+    settings = _settings(options)
     wanted = options.compute or ["state"]
     if options.format == "mcap":            # which contains the joint states too
         wanted = ["state", *wanted]
     quantities = known_quantities(wanted)
     if options.drives is not None and options.robot is None:
         raise UsageError("--drives: pass --robot too, the description of the robot with them")
+    if "contacts" in quantities and options.thresholds is None:
+        raise UsageError("contacts: pass --thresholds FILE.yaml, which `dyn_ros calibrate` writes "
+                         "from recordings in which nothing touches the robot")
     model = None if options.robot is None else arguments.read_model(options)
     write = Write(quantities, settings, options.format, options.rate)
     request = Request(
@@ -141,6 +136,20 @@ def _prepared(options: argparse.Namespace, out: Path) -> Log:
         robot = hashlib.sha256(content).hexdigest()[:16]
     paths = discover(options.recordings)
     return Log(paths, request, write, out, described(request, write, robot), options.overwrite)
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    """The settings in --thresholds, and those of options."""
+    from ..logs.calibration import load
+    from ..logs.quantities import Settings
+    values: dict[str, Any] = {} if options.thresholds is None else load(options.thresholds)
+    values |= {name: getattr(options, name) for name in ("gain", "smoothing")
+               if getattr(options, name) is not None}
+    if options.effort_delay:
+        values["effort_delay"] = options.effort_delay
+    if options.effort_constant:
+        values["effort_constant"] = tuple(options.effort_constant)
+    return Settings(joints=tuple(options.joints), cutoff=options.cutoff, **values)
 
 
 def _run(options: argparse.Namespace, log: Log) -> bool:
@@ -218,9 +227,12 @@ def _plot(options: argparse.Namespace, log: Log) -> None:
 
 def _show(log: Log, out: Path | None) -> None:
     """Print the table of the columns, and what could not be used."""
-    from .tables import counted, terminal
+    from .tables import counted, show_contacts, terminal
     if log.states:
         terminal().print(log.summary.printed())
+    for path, contacts in log.contacts.items():
+        if contacts:
+            show_contacts(path, contacts)
     where = "" if out is None else f" in {out}"
     print(f"{log.states:,} states of {counted(len(log.recordings), 'recording')}{where}")
     for text in _unknown(log):

@@ -20,6 +20,7 @@ from ..engine.model.model import RootJoint
 from ..engine.model.urdf import read_urdf
 from . import arguments, ctrl_c
 from .arguments import Commands, UsageError, folder, page, positive, read_robot, reported
+from .calibrate import add_calibrate
 from .export import add_export
 from .identify import add_identify
 from .log import add_log
@@ -113,6 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     add_identify(commands)
     add_payload(commands)
     _add_excite(commands)
+    add_calibrate(commands)
     add_log(commands)
     add_export(commands)
     _add_precompile(commands)

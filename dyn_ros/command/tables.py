@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from rich.progress import ProgressColumn
 
     from ..identification import GainEstimate, Identification, JointResult, PayloadEstimate
+    from ..observer import CalibratedThresholds
+    from ..observer.contacts import Contact
 
 
 def show_info(model: Model, form: Format = "table") -> None:
@@ -271,6 +273,28 @@ def show_payload(names: "Sequence[str]", found: "PayloadEstimate",
     console.print("RMS in N m or N, of the difference of measured torque and model: without the "
                   "load, and with it and the friction of these recordings.")
     _warn(warnings, "table")
+
+
+def show_thresholds(names: "Sequence[str]", limits: "CalibratedThresholds") -> None:
+    """Print the thresholds of each joint."""
+    table = _table("joint", *map(_right, ("fixed", "per speed", "at rest", "largest")))
+    columns = limits.fixed, limits.per_speed, limits.fixed + limits.at_rest, limits.largest
+    for name, row in zip(names, np.transpose(columns)):
+        table.add_row(name, *map(_number, row))
+    terminal().print(table)
+    terminal().print("Thresholds in N m or N: fixed, more for each rad/s or m/s, and at rest instead "
+                     "of fixed; largest undisturbed effort relative to its threshold.")
+
+
+def show_contacts(path: Path, contacts: "Sequence[Contact]") -> None:
+    """Print when and how strongly a robot was touched."""
+    table = _table(_right("start"), _right("stop"), "largest external efforts", _right("ratio"))
+    for one in contacts:
+        efforts = ", ".join(f"{name} {_number(effort)}" for name, effort in one.efforts.items())
+        table.add_row(f"{one.start:.2f}", f"{one.stop:.2f}", escape(efforts), f"{one.ratio:.2f}")
+    terminal().print(f"{path}: {counted(len(contacts), 'contact')}", markup=False)
+    terminal().print(table)
+    terminal().print("Stamps in s; efforts in N m or N; ratio to the threshold.")
 
 
 def _warn(warnings: Iterable[str], form: Format) -> None:

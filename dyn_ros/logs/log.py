@@ -16,6 +16,7 @@ from .. import __version__
 from ..drives.units import unit_warnings
 from ..engine.model.model import Model
 from ..identification.motion.filtering import is_actuated
+from ..observer.contacts import Contact, joined
 from ..states.joint_states import abbreviated
 from .part import PartStates, read_part
 from .quantities import Settings, compute, measured, row_values
@@ -30,7 +31,7 @@ from .write.results import Folder, Origin, alone, folders
 from .write.summary import Summary
 
 _MOST_REASONS = 20      # that are kept of a recording
-_OF_EFFORTS = {"residual", "external", "power"}
+_OF_EFFORTS = {"residual", "external", "contacts", "power"}
 _CHECKED, _FEWEST = 5000, 100       # states that show whether efforts can be torques
 
 
@@ -64,6 +65,7 @@ class Write:
         if model is None:
             raise ValueError("the recording contains no robot description; pass --robot FILE.urdf")
         table = compute(model, part.states, part.warm, self.quantities, self.settings, part.after)
+        contacts = table.contacts
         if self.rate is not None:
             kept = thinned(part.states.stamp, self.rate)
             table = table.take(kept[part.warm:len(kept) - part.after])
@@ -81,7 +83,7 @@ class Write:
                 "problems": [*part.problems, *filter(None, [incomplete])],
                 "notes": [*notes_of(part), *_unknown_signals(model, part, table, self.quantities),
                           *(self._wrong_units(model, part) if planned.number == 0 else ())],
-                "summary": Summary.of(table).to_dict()}
+                "summary": Summary.of(table).to_dict(), "contacts": contacts}
 
 
     def _wrong_units(self, model: Model, part: PartStates) -> Iterator[str]:
@@ -159,6 +161,12 @@ class Log:
         self.notes: dict[str, Path] = {}
         self.interval: tuple[int, int] | None = None
         self.summary = Summary()
+        self._contacts: dict[Path, list[Contact]] = {}
+
+    @property
+    def contacts(self) -> dict[Path, list[Contact]]:
+        """The contacts in each recording, in order of time [s]."""
+        return {path: joined(found) for path, found in self._contacts.items()}
 
     def run(self, workers: Workers, progress: Progress) -> None:
         """Do everything that is not finished.
@@ -229,6 +237,8 @@ class Log:
             if len(self.notes) < _MOST_REASONS:
                 self.notes.setdefault(note, recorded.path)
         self.summary += Summary.from_dict(facts["summary"])
+        self._contacts.setdefault(recorded.path, []).extend(
+            Contact(*contact) for contact in facts.get("contacts", ()))
 
     @property
     def damaged(self) -> list[Recorded]:

@@ -22,8 +22,10 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.bodies import Body, joined, moved
+from ..observer.contacts import Contact, contacts_in
 from ..observer.momentum_observer import METHODS
 from ..observer.session import KALMAN_NOISE, Session, Setup, runs
+from ..observer.thresholds import Thresholds
 from ..states.joint_states import joint_rows
 from .write import columns
 from .write.columns import Table
@@ -36,6 +38,12 @@ _OF_TERMS = {"gravity": ("g",), "nle": ("nle",), "centroidal": ("com", "Ig", "hg
 _NEED_VELOCITY = ("nle", "hg", "kinetic_energy")
 _FORGOTTEN = 40.0       # time constants after which the start of a filter no longer shows
 _PERIOD = 0.01          # s: an assumption, by which the bandwidth of "kalman" is estimated
+THRESHOLDS = {"fixed": "thresholds.fixed", "per_speed": "thresholds.per_speed",
+              "at_rest": "thresholds.at_rest"}
+"""Thresholds, and the parameters of the observer node that contain them."""
+
+_OF_OBSERVER = {"residual": ("residual",), "external": ("external",),
+                "contacts": ("external", "speed")}
 _POSITIVE = ("gain", "max_gap", "cutoff", "joint_gains", "noise_torque", "noise_velocity",
              "noise_disturbance")
 
@@ -62,6 +70,10 @@ class Settings:
     noise_torque: tuple[float, ...] = ()        # of efforts [N m, N]
     noise_velocity: tuple[float, ...] = ()      # of velocities [rad/s, m/s]
     noise_disturbance: tuple[float, ...] = ()   # of changes of external efforts in 1 s [N m, N]
+    # of contacts, for each velocity of the robot, or one for all; those of ``THRESHOLDS``:
+    thresholds_fixed: tuple[float, ...] = ()        # [N m, N]
+    thresholds_per_speed: tuple[float, ...] = ()    # [N m s, N s]
+    thresholds_at_rest: tuple[float, ...] = ()      # [N m, N]
     cutoff: float = 10.0                    # of the zero-phase filter of accelerations [Hz]
 
     def __post_init__(self) -> None:
@@ -133,7 +145,7 @@ def overlap(quantities: Collection[str], settings: Settings, model: Model | None
     The drives of the model may add a delay of efforts.
     """
     before = after = 0.0
-    if {"residual", "external"} & set(quantities):
+    if _OF_OBSERVER.keys() & set(quantities):
         drives = np.zeros(0) if model is None else model.drives.delay
         before = settings.warm_up + float(np.abs(drives).max(initial=0.0))
     if "torque" in quantities:
@@ -155,10 +167,12 @@ def compute(model: Model, states: Any, warm: int, quantities: Sequence[str],
     maker.add("time", 1e-9 * maker.stamp, "s")
     maker.add("stamp", maker.stamp, "ns")
     terms = maker.terms([term for name in wanted for term in _OF_TERMS.get(name, ())])
-    observed = observe(model, states, settings,
-                       [name for name in wanted if name in ("residual", "external")])
+    observed = observe(model, states, settings, dict.fromkeys(
+        result for name in wanted for result in _OF_OBSERVER.get(name, ())))
     for name in wanted:
-        if name in observed:
+        if name == "contacts":
+            maker.contacts(*(observed[result][own] for result in _OF_OBSERVER[name]))
+        elif name in observed:
             maker.add_rows(name, observed[name][own])
         else:
             getattr(maker, name)(terms)
@@ -167,7 +181,7 @@ def compute(model: Model, states: Any, warm: int, quantities: Sequence[str],
     moves = base in ("floating", "planar")
     return Table(maker.columns, states.log_time[own], maker.units, list(maker.rows),
                  list(maker.position_rows), frame, "world" if moves else frame,
-                 base if moves and 0 in maker.rows.values() else "")
+                 base if moves and 0 in maker.rows.values() else "", maker.found)
 
 
 def _lengths(model: Model) -> set[int]:
@@ -190,6 +204,7 @@ class _Maker:
         self._q, self._v, self._tau = states.q[own], states.v[own], states.tau[own]
         self._lengths = _lengths(model)
         self.columns: dict[str, Any] = {}
+        self.found: list[Contact] = []
         self.units: dict[str, str] = {}
 
     def add(self, column: str, values: Any, unit: str) -> None:
@@ -220,6 +235,15 @@ class _Maker:
         return results
 
     # --- quantities
+
+    def contacts(self, external: Array, speed: Array) -> None:
+        """External efforts relative to their thresholds, and when they exceed them."""
+        limits = thresholds(self._model, self._settings).of(speed)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = external / limits
+        for name, row in self.rows.items():
+            self.add(f"contacts.{name}", ratio[:, row], "")
+        self.found = contacts_in(1e-9 * self.stamp, external, limits, self._model.velocity_names)
 
     def state(self, terms: dict[str, Array]) -> None:
         """Positions, velocities and efforts as recorded."""
@@ -325,3 +349,18 @@ def observe(model: Model, states: Any, settings: Settings, wanted: Collection[st
         model, settings, name.replace(".", "_"), default))
     return Session(model, setup).run(states.stamp, states.q, states.v, states.tau,
                                      is_moving_known(states, settings.max_gap), wanted)
+
+
+def thresholds(model: Model, settings: Settings) -> Thresholds:
+    """The thresholds of contacts, of all velocities."""
+    numbers = {}
+    for field, name in THRESHOLDS.items():
+        values = getattr(settings, f"thresholds_{field}") or (0.0,)
+        if len(values) not in (1, model.nv):
+            raise ValueError(f"{name}: expected one number, or {model.nv}: one for each of "
+                             f"{', '.join(model.velocity_names)}; got {len(values)}")
+        numbers[field] = np.broadcast_to(np.array(values, float), model.nv)
+    if not settings.thresholds_fixed:
+        raise ValueError("contacts require thresholds: pass --thresholds FILE, which `dyn_ros "
+                         "calibrate` writes from recordings in which nothing touches the robot")
+    return Thresholds(**numbers)

@@ -59,6 +59,13 @@ class Setup(NamedTuple):
                    0.0 if is_kalman else values["smoothing"], values["friction"],
                    values["friction_velocity"], noise, values["effort_delay"], values["max_gap"])
 
+    def lags(self) -> list[LowPass]:
+        """The low passes of external efforts; of different gains, the slowest one."""
+        if self.method == "kalman" or not len(self.gains):
+            return []
+        bandwidths = float(self.gains.min()), self.smoothing
+        return [LowPass(bandwidth) for bandwidth in bandwidths if bandwidth]
+
     @property
     def settling(self) -> float:
         """Time from the start of the observer to its first result [s]."""
@@ -82,7 +89,8 @@ class Session:
     the state in which the motors exerted them. ``external`` is what the environment exerts on the
     joints [N m, N]: of the latest state if ``valid``, otherwise meaningless. ``residual`` and
     ``frictionless`` are measured minus modeled efforts, with and without the friction of the model,
-    through the same filter; of the latest state if ``residual_valid``.
+    through the same filter; of the latest state if ``residual_valid``. ``speed`` is ``abs(v)``
+    through the low passes of the external efforts: thresholds at this speed lag as these do.
     """
 
     def __init__(self, model: Model, setup: Setup,
@@ -93,13 +101,14 @@ class Session:
         self._data = Data(model)
         self._filters: dict[str, _Filter] = {}
         self.filter("external")         # which checks the setup
+        self._lags = setup.lags()
         self._gain = setup.constant * model.drives.gain
         self._is_simple = model.drives.reports_torque
         self._delay = round(1e9 * (setup.delay + common_delay(model)))      # in ns
         self._line = DelayLine(model, self._delay)
         self.measured: Measurement | None = None
         self.q, self.v, self.tau = model.neutral(), np.zeros(model.nv), np.zeros(model.nv)
-        self.external, self.residual, self.frictionless = np.zeros((3, model.nv))
+        self.external, self.residual, self.frictionless, self.speed = np.zeros((4, model.nv))
         self.valid = self.residual_valid = False
         self.problem, self.restarts = "", 0
         self._running, self._stamp, self._period = False, 0, 0.0
@@ -136,6 +145,8 @@ class Session:
         """Start at the next sample, with nothing known."""
         self._running, self._period = True, 0.0
         self._line.reset()
+        for lag in self._lags:
+            lag.reset()
         for filter_ in self._filters.values():
             filter_.started = None
 
@@ -178,6 +189,9 @@ class Session:
             self._fail("the state or the efforts are too large to compute with")
             return None
         self.valid = self._has_settled(stamp - started)
+        self.speed = np.abs(self.v)
+        for lag in self._lags:
+            self.speed = lag.update(self.speed, dt)
         if residual:
             _, self.residual, started = self.filter("residual").update(*sample)
             _, self.frictionless, _ = self.filter("frictionless").update(*sample)
@@ -237,7 +251,7 @@ class Session:
 
     def run(self, stamp: Index, q: Array, v: Array, tau: Array, known: NDArray[np.bool_],
             wanted: Collection[str]) -> dict[str, Array]:
-        """What as many updates would leave in "external", "residual" or "frictionless", (n, nv).
+        """What as many updates would leave in "external", "speed", "residual" and others, (n, nv).
 
         NaN where it is not valid. Efforts are as measured; ``known`` (n,) is whether a state can be
         used, as far as its numbers do not show it. What ends before the observer has settled is
@@ -261,8 +275,17 @@ class Session:
                 continue
             dt = np.concatenate([[1.0], 1e-9 * np.diff(motion.stamp)])      # the first: unused
             for name, values in results.items():
-                values[motion.rows[valid]] = self.filter(name).run(motion, dt)[valid]
+                found = (self._speeds(motion.v, dt) if name == "speed"
+                         else self.filter(name).run(motion, dt))
+                values[motion.rows[valid]] = found[valid]
         return results
+
+    def _speeds(self, v: Array, dt: Array) -> Array:
+        speed = np.abs(v)
+        for lag in self._lags:
+            lag.reset()
+            speed = lag.run(speed, dt)
+        return speed
 
 
 class _Filter:

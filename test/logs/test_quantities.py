@@ -10,7 +10,7 @@ import pytest
 from logs.states import ARM7, START, States, model_of, moving
 
 import dyn_ros
-from dyn_ros.logs.quantities import Settings, compute, observe, overlap, select
+from dyn_ros.logs.quantities import THRESHOLDS, Settings, compute, observe, overlap, select
 from dyn_ros.logs.write.columns import QUANTITIES
 
 VALUES = {"root_joint": "fixed", "gravity": (0.0, 0.0, -9.81), "mimic": "project", "strict": False,
@@ -26,6 +26,8 @@ def node_values(settings):
               if name not in ("joints", "cutoff")}
     for name in ("torque", "velocity", "disturbance"):
         values[f"noise.{name}"] = values.pop(f"noise_{name}")
+    for field, name in THRESHOLDS.items():
+        values[name] = values.pop(f"thresholds_{field}")
     return {**OBSERVER, **{name: list(value) if isinstance(value, tuple) else value
                            for name, value in values.items()}}
 
@@ -290,6 +292,7 @@ def test_torque_is_unknown_near_gaps():
 def test_a_part_gives_the_numbers_of_the_whole(settings, delay, quantities):
     model = model_of()
     model.drives = model.drives.with_values(delay=delay)
+    settings = dataclasses.replace(settings, thresholds_fixed=(2.0,))
     states = moving(model, 8.0, jitter=0.3)
     whole = compute(model, states, 0, quantities, settings)
     before, after = overlap(quantities, settings, model)
@@ -338,7 +341,7 @@ def test_selected_joints():
 def test_no_states():
     model = model_of()
     states = moving(model, 0.1).rows(slice(0, 0))
-    table = compute(model, states, 0, QUANTITIES)
+    table = compute(model, states, 0, QUANTITIES, Settings(thresholds_fixed=(2.0,)))
     assert len(table) == 0
     assert all(len(column) == 0 for column in table.columns.values())
     assert set(table.units) == set(table.columns)

@@ -34,11 +34,12 @@ def recorded(model, seconds=1.0):
 def one_by_one(session, stamp, q, v, tau, known):
     """Results of updates, NaN where nothing is valid."""
     nothing = np.full(session.model.nv, np.nan)
-    rows = {"external": [], "residual": [], "frictionless": []}
+    rows = {"external": [], "speed": [], "residual": [], "frictionless": []}
     for k in range(len(stamp)):
         session.update(int(stamp[k]), q[k], v[k], session.to_torque(tau[k]),
                        "" if known[k] else "unknown", residual=True)
-        rows["external"].append(session.external if session.valid else nothing)
+        for name in ("external", "speed"):
+            rows[name].append(getattr(session, name) if session.valid else nothing)
         for name in ("residual", "frictionless"):
             rows[name].append(getattr(session, name) if session.residual_valid else nothing)
     return {name: np.array(values) for name, values in rows.items()}

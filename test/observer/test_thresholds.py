@@ -8,7 +8,6 @@ from observer.simulated import Arm, moves, waves, with_friction
 from scipy.signal import lfilter
 
 import dyn_ros
-from dyn_ros.observer.thresholds import beyond_motions
 
 DT, GAIN = 1e-3, 50.0
 DECAY = np.exp(-GAIN * DT)
@@ -92,7 +91,7 @@ def test_the_report():
     np.testing.assert_allclose(found.largest, np.abs(external).max(axis=0) / found.of([1.0, 1.0]))
     assert (found.largest < 1.0).all()
     assert found.fixed[1] == 7.0
-    assert found.at_rest.tolist() == [0.25, 0.25]
+    np.testing.assert_allclose(found.at_rest, np.hypot(found.fixed, 0.25) - found.fixed)
     assert (found.duration, found.false_alarms, found.extrapolated) == (20.0, 1.0, True)
     assert (found.peaks > 5).all()
 
@@ -148,7 +147,47 @@ def test_a_robot_without_joints_has_no_thresholds():
     assert dyn_ros.calibrate_thresholds(none, none, DT).fixed.shape == (0,)
 
 
-def test_friction_at_rest_and_errors_of_motions_are_independent():
-    v = np.array([[0.0, 0.0], [1.0, 0.01], [-1.0, 0.0]])
-    external = np.array([[9.0, 1.0], [3.0, 2.0], [-4.0, 0.0]])
-    np.testing.assert_allclose(beyond_motions(external, v, [3.0, 2.0]), [1.0, 2.0])
+@pytest.mark.parametrize("kind, rate", [("gaussian", 1.0), ("laplace", 4.0), ("bounded", 1.0)])
+def test_rates_on_time_that_was_not_used(kind, rate):
+    """False alarms of twelve hours at one per hour, from calibrations of two minutes."""
+    rng = np.random.default_rng(5)
+    dt, count, found = 0.01, 360_000, 0
+    noise = {"gaussian": rng.standard_normal, "laplace": lambda size: rng.laplace(size=size),
+             "bounded": lambda size: rng.uniform(-1.0, 1.0, size)}[kind]
+    for _ in range(12):
+        external = lfilter([0.5], [1.0, -0.5], noise((12_000 + count, 1)), axis=0)
+        v = np.zeros_like(external)
+        limits = dyn_ros.calibrate_thresholds(external[:12_000], v[:12_000], dt, 1.0)
+        found += alarms(limits, external[12_000:], v[12_000:])
+        assert limits.largest[0] > 0.5
+    assert found <= 12.0 * rate
+
+
+def test_an_abrupt_stop_does_not_define_the_threshold():
+    external = filtered(np.random.default_rng(6).standard_normal((60_000, 2)))
+    v = np.full_like(external, 0.5)
+    plain = dyn_ros.calibrate_thresholds(external, v, DT)
+    external[30_000:30_100, 0] += 80.0 * external.std()
+    found = dyn_ros.calibrate_thresholds(external, v, DT)
+    assert found.fixed[0] < 1.1 * plain.fixed[0]
+    assert found.largest[0] > 5.0 > 1.0 > found.largest[1]      # an alarm that it contains
+
+
+def test_regular_stops_are_no_alarms():
+    rng = np.random.default_rng(7)
+    external = filtered(rng.standard_normal((120_000, 1)))
+    for start in range(2_000, 120_000, 5_000):
+        external[start:start + 100] += rng.uniform(4.0, 5.0)
+    found = dyn_ros.calibrate_thresholds(external, np.full_like(external, 0.5), DT)
+    assert found.largest[0] < 1.0 and found.fixed[0] < 4.0 * np.abs(external).max()
+
+
+def test_friction_at_rest_is_independent_of_errors_of_motions():
+    rng = np.random.default_rng(8)
+    v = np.repeat(np.tile([0.0, 1.0], 30), 2_000)[:120_000, None]
+    external = filtered(rng.standard_normal(v.shape)) * np.where(v > 0.0, 5.0, 0.05)
+    external += np.where(v > 0.0, 0.0, 3.0 * rng.uniform(-1.0, 1.0, 60).repeat(2_000)[:, None])
+    found = dyn_ros.calibrate_thresholds(external, v, DT, friction=3.0)
+    at_rest = found.fixed[0] + found.at_rest[0]
+    assert max(3.0, found.fixed[0]) < at_rest < 0.9 * (3.0 + found.fixed[0])
+    assert not found.exceeded(external, v).any()

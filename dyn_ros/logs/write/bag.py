@@ -43,7 +43,7 @@ geometry_msgs/Vector3 angular_momentum_rate"""
 _ROWS = 1 << 13         # states whose messages are in memory at a time
 _TOPICS = {"gravity": "/dynamics/gravity", "nle": "/dynamics/nle", "torque": "/dynamics/torque",
            "residual": "/observer/residual", "external": "/observer/external_efforts",
-           "power": "/dynamics/power"}
+           "contacts": "/observer/threshold_ratios", "power": "/dynamics/power"}
 _NUMBERS = {"energy.kinetic": "/dynamics/energy/kinetic",
             "energy.potential": "/dynamics/energy/potential",
             "energy.total": "/dynamics/energy/total", "power.total": "/dynamics/power/total"}

@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-QUANTITIES = ("state", "gravity", "nle", "torque", "residual", "external", "centroidal", "energy",
-              "power")
+QUANTITIES = ("state", "gravity", "nle", "torque", "residual", "external", "contacts", "centroidal",
+              "energy", "power")
 """The names of all quantities, in the order of their columns."""
 
 REQUIREMENTS = {"nle": "velocities", "torque": "velocities", "residual": "velocities and efforts",
-                "external": "velocities and efforts", "power": "velocities and efforts"}
+                "external": "velocities and efforts", "contacts": "velocities and efforts",
+                "power": "velocities and efforts"}
 """What a recording has to contain, besides positions."""
 
 AXES = "x", "y", "z"
@@ -31,6 +32,7 @@ class Table:
     frame: str = ""                 # of torques, as in messages
     world: str = ""                 # of positions in the world
     base: str = ""                  # "floating" or "planar", if it moves and is selected
+    contacts: list[Any] = field(default_factory=list)       # if they were computed
 
     def __len__(self) -> int:
         return len(self.log_time)

@@ -85,7 +85,7 @@ class Observation(Session):
 
     def limits(self) -> Array:
         """Return the thresholds of the latest state, (nv,), all positive."""
-        return np.maximum(self.thresholds.of(self.v), _LEAST)
+        return np.maximum(self.thresholds.of(self.speed), _LEAST)
 
     def since(self, stamp: int) -> int:
         """For how long `collision` has had its value [ns]."""
@@ -148,7 +148,7 @@ class Observation(Session):
         return super().interruption(stamp)
 
     def _compare(self, stamp: int) -> None:
-        self.exceeded = self.thresholds.exceeded(self.external, self.v)
+        self.exceeded = self.thresholds.exceeded(self.external, self.speed)
         collision = bool(self.exceeded.any())
         if collision != self.collision or self._since is None:
             self.collision, self._since = collision, stamp

@@ -106,12 +106,13 @@ class Requests:
         return self.listening.listens or self._moves is not None
 
     def add(self, robot: RobotContext, stamp: int, measurement: Measurement,
-            external: Array | None) -> None:
-        """Take a state: the external efforts are None if they are unknown."""
+            external: Array | None, speed: Array) -> None:
+        """Take a state: the external efforts are None if they are unknown; speed as they lag."""
         q, tau, sample = measurement
         if self.listening.listens:
             self.listening.add(self._node.steady_time(), external is not None, stamp, q, tau,
-                               *sample[1:], np.zeros_like(tau) if external is None else external)
+                               *sample[1:], np.zeros_like(tau) if external is None else external,
+                               speed)
         elif self._moves is not None:
             if robot is not self._poses_of[0] or self._moves.duration > LONGEST_MOVE:
                 self._moves = None
@@ -130,12 +131,11 @@ class Requests:
                     * self._node.parameters.values["friction"])
 
         def compute(record: Record) -> Any:
-            _, _, _, v, tau, r = record.columns
+            *_, tau, r, v = record.columns
             wrong = is_unexplained(robot.model, tau, r)[rows]
             v, r = v[:, rows], r[:, rows]
             dt = float(np.median(np.diff(record.time)))
-            limits = dyn_ros.calibrate_thresholds(
-                r, v, dt, rate, friction=thresholds.beyond_motions(r, v, friction))
+            limits = dyn_ros.calibrate_thresholds(r, v, dt, rate, friction=friction)
             slow = np.sqrt(np.mean(v ** 2, axis=0)) < thresholds.SLOW
             return limits, len(r), [list(compress(robot.names, some)) for some in (slow, wrong)]
 
@@ -196,7 +196,7 @@ class Requests:
 
         def compute(record: Record) -> tuple[list[weighing.Measured],
                                              PayloadEstimate | ValueError, int]:
-            _, _, q, v, tau, _ = record.columns
+            _, _, q, v, tau, *_ = record.columns
             measured = [*earlier, *weighing.move_in(model, moves),
                         weighing.measured_in(model, record.time, q, v, tau)]
             try:

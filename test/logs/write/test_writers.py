@@ -21,7 +21,7 @@ from pyarrow import dataset, parquet
 from rich.console import Console
 
 import dyn_ros
-from dyn_ros.logs.quantities import compute
+from dyn_ros.logs.quantities import Settings, compute
 from dyn_ros.logs.write import bag as write_bag
 from dyn_ros.logs.write import parquet as write_parquet
 from dyn_ros.logs.write.columns import QUANTITIES, Table
@@ -42,7 +42,7 @@ def states():
 
 @pytest.fixture(scope="module")
 def table(states):
-    return compute(model_of(), states, 0, QUANTITIES)
+    return compute(model_of(), states, 0, QUANTITIES, Settings(thresholds_fixed=(2.0,)))
 
 
 @pytest.fixture(scope="module")

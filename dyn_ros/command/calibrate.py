@@ -1,0 +1,76 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``dyn_ros calibrate``."""
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from . import arguments
+from .arguments import Commands, UsageError, positive, reported
+
+if TYPE_CHECKING:
+    from ..logs.calibration import Calibration
+
+_LISTED = 10            # alarms
+
+
+def add_calibrate(commands: Commands) -> None:
+    """Add the command ``calibrate``."""
+    text = ("Calibrate thresholds of external efforts from recordings in which nothing touches "
+            "the robot.")
+    command = commands.add_parser("calibrate", help=text, description=text)
+    command.set_defaults(run=_calibrate)
+    arguments.add_robot(command)
+    arguments.add_drives(command)
+    arguments.add_recordings(command)
+    command.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.yaml",
+                         help="write parameters of observer_node, also for log --thresholds")
+    arguments.add_root_joint(command)
+    command.add_argument("--false-alarms", type=positive, default=0.1, metavar="PER_HOUR",
+                         help="wanted rate of false alarms of the robot (default: 0.1)")
+    arguments.add_observer(command, "a tenth of the sampling rate, up to 100", "the gain")
+
+
+def _calibrate(options: argparse.Namespace) -> None:
+    from rich.progress import TimeElapsedColumn
+
+    from ..logs.calibration import calibrate, save
+    from ..logs.formats.sources import discover
+    from . import tables
+    model = arguments.read_model(options)
+    if not options.output.absolute().parent.is_dir():
+        raise UsageError(f"{options.output}: there is no folder {str(options.output.parent)!r}; "
+                         "create it first")
+    with tables.progress("reading", TimeElapsedColumn()), reported():
+        found = calibrate(
+            model, discover(options.recordings), gain=options.gain, smoothing=options.smoothing,
+            effort_delay=options.effort_delay, effort_constant=options.effort_constant,
+            false_alarms=options.false_alarms, topics=tuple(options.topic) or None,
+            odometry=options.odometry, since=options.since, until=options.until,
+            staleness=options.staleness)
+        save(found, model.name, options.output)
+    print(f"wrote {options.output}")
+    _show(found)
+
+
+def _show(found: Calibration) -> None:
+    from . import tables
+    limits, settings = found.thresholds, found.settings
+    tables.show_thresholds(found.names, limits)
+    hours = found.seconds / 3600.0
+    rate = (f"; wanted: {limits.false_alarms:g} per hour" if hours else
+            ": the recordings are too short for a check")
+    print(f"False alarms in stretches that were held out in turn: {len(found.held_out)} in "
+          f"{found.seconds:.0f} s{rate}. Gain {settings.gain:.4g}/s, smoothing "
+          f"{settings.smoothing:.4g}/s, {limits.duration:.0f} s of recordings.")
+    for what, alarms in (("held out", found.held_out), ("contained", found.contained)):
+        for path, alarm in alarms[:_LISTED]:
+            print(f"{what}: {path.name}, {alarm}, {alarm.ratio:.3g} times the threshold")
+        if len(alarms) > _LISTED:
+            print(f"{what}: {len(alarms) - _LISTED} more")
+    if found.contained:
+        print("warning: the recordings themselves contain alarms. If something touched the robot, "
+              "leave these times out, with --since and --until", file=sys.stderr)

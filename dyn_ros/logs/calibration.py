@@ -1,0 +1,197 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Thresholds of external efforts from recordings in which nothing touches the robot."""
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..engine.kernel.types import Array
+from ..engine.model.model import Model
+from ..observer.contacts import Contact, contacts_in
+from ..observer.thresholds import (
+    SHORTEST,
+    SLOW,
+    CalibratedThresholds,
+    calibrate_thresholds,
+    friction_at_rest,
+)
+from .formats.sources import open_source
+from .part import read_part
+from .quantities import THRESHOLDS, Settings, observe
+from .selection import Request, prepared
+
+_FASTEST = 100.0        # gain [1/s]
+_PER_SAMPLE = 0.1       # of the change of momentum in a sampling period is seen as external if
+                        # efforts and velocities are apart by one: gain times period
+_STRETCHES = 8          # that are held out in turn
+_LEAST_NOISE = 1e-6     # N m, N
+_WRITTEN = ("gain", "smoothing", "friction_velocity", "effort_constant", "effort_delay")
+_HEADER = """\
+# Parameters of observer_node for {name}, also for `dyn_ros log --thresholds`.
+# Arrays have a number for each of {joints}.
+"""
+
+
+class Undisturbed(NamedTuple):
+    """The states of a recording with valid external efforts."""
+
+    path: Path
+    time: Array             # [s], from its first state on
+    external: Array         # (n, nv)
+    speed: Array            # (n, nv), as it lags behind the velocity like the external efforts
+
+
+@dataclasses.dataclass(frozen=True)
+class Calibration:
+    """Thresholds, the settings of the observer that they belong to, and alarms.
+
+    ``contained`` are alarms in the recordings themselves, ``held_out`` those in stretches of which
+    the thresholds knew nothing, of ``seconds`` in total; by the path of the recording.
+    """
+
+    names: tuple[str, ...]
+    thresholds: CalibratedThresholds
+    settings: Settings
+    contained: list[tuple[Path, Contact]]
+    held_out: list[tuple[Path, Contact]]
+    seconds: float
+
+
+def calibrate(model: Model, paths: Sequence[Path], *, gain: float | None = None,
+              smoothing: float | None = None, effort_delay: float = 0.0,
+              effort_constant: Sequence[float] = (), false_alarms: float = 0.1,
+              **request: Any) -> Calibration:
+    """Calibrate thresholds, and check them on stretches that are held out in turn.
+
+    Without a gain, it is a tenth of the sampling rate, up to 100/s. Below ``SLOW``, where
+    thresholds allow for friction in any direction, friction is proportional to the velocity: its
+    error is then at most the friction.
+    """
+    parts = [(path, _states(model, path, request)) for path in paths]
+    dt = float(np.median(np.concatenate([
+        1e-9 * np.diff(states.stamp) for _, states in parts] or [np.zeros(0)])))
+    if not dt > 0.0:
+        raise ValueError("recordings: expected states with stamps that advance")
+    gain = min(_FASTEST, _PER_SAMPLE / dt) if gain is None else gain
+    settings = Settings(gain=gain, smoothing=gain if smoothing is None else smoothing,
+                        friction_velocity=SLOW, effort_delay=effort_delay,
+                        effort_constant=tuple(effort_constant))
+    free = [_observed(model, path, states, settings) for path, states in parts]
+    friction = friction_at_rest(model)
+
+    def thresholds(stretches: Sequence[Undisturbed]) -> CalibratedThresholds:
+        return calibrate_thresholds(
+            np.concatenate([one.external for one in stretches]),
+            np.concatenate([one.speed for one in stretches]), dt, false_alarms, friction=friction)
+
+    def alarms(limits: CalibratedThresholds, one: Undisturbed) -> list[tuple[Path, Contact]]:
+        return [(one.path, alarm) for alarm in contacts_in(
+            one.time, one.external, limits.of(one.speed), model.velocity_names)]
+
+    limits = thresholds(free)
+    stretches, held_out, seconds = _stretches(free), [], 0.0
+    for k, one in enumerate(stretches):
+        others = stretches[:k] + stretches[k + 1:]
+        if dt * sum(len(other.time) for other in others) >= SHORTEST:
+            held_out += alarms(thresholds(others), one)
+            seconds += dt * len(one.time)
+    return Calibration(tuple(model.velocity_names), limits, settings,
+                       [alarm for one in free for alarm in alarms(limits, one)], held_out, seconds)
+
+
+def _states(model: Model, path: Path, request: Mapping[str, Any]) -> Any:
+    selection, parts, damage, _ = prepared(open_source(path), Request(
+        model, size=float("inf"), **request))
+    if damage:
+        raise ValueError(f"{path}: {damage}")
+    if not parts:
+        raise ValueError(f"{path}: there are no states; check --since and --until")
+    return read_part(parts[0], selection).own
+
+
+def _observed(model: Model, path: Path, states: Any, settings: Settings) -> Undisturbed:
+    found = observe(model, states, settings, ["external", "speed"])
+    valid = np.isfinite(found["external"]).all(axis=1)
+    if not valid.any():
+        raise ValueError(f"{path}: external efforts are unknown in all states: they require "
+                         "velocities and efforts of all joints, without gaps, for longer than the "
+                         "observer takes to settle")
+    time = 1e-9 * (states.stamp - states.stamp[0])
+    return Undisturbed(path, time[valid], found["external"][valid], found["speed"][valid])
+
+
+def _stretches(free: Sequence[Undisturbed]) -> list[Undisturbed]:
+    """Whole stretches of about the same length, each of one recording."""
+    total = sum(len(one.time) for one in free)
+    found = []
+    for one in free:
+        count = max(1, round(_STRETCHES * len(one.time) / total))
+        bounds = np.linspace(0, len(one.time), count + 1).astype(int)
+        found += [Undisturbed(one.path, *(values[start:stop] for values in one[1:]))
+                  for start, stop in itertools.pairwise(bounds)]
+    return found
+
+
+# --- files
+
+def save(calibration: Calibration, name: str, path: str | PathLike[str]) -> None:
+    """Write parameters of the observer node."""
+    import yaml
+    limits, settings = calibration.thresholds, calibration.settings
+    values: dict[str, Any] = {key: _rounded(getattr(settings, key)) for key in _WRITTEN
+                              if getattr(settings, key) != getattr(Settings(), key)}
+    for field, key in THRESHOLDS.items():
+        values[key] = _rounded(getattr(limits, field))
+    noise = np.maximum(np.hypot(limits.mean, limits.deviation), _LEAST_NOISE)
+    values["noise.external"] = _rounded(noise)
+    Path(path).write_text(_HEADER.format(name=name, joints=", ".join(calibration.names))
+                          + yaml.safe_dump({"/**": {"ros__parameters": values}}, sort_keys=False,
+                                           default_flow_style=None), encoding="utf-8")
+
+
+def _rounded(values: Any) -> Any:
+    if np.ndim(values):
+        return [_rounded(value) for value in values]
+    return float(f"{values:.6g}")
+
+
+def load(path: str | PathLike[str]) -> dict[str, Any]:
+    """The settings in a file of parameters of the observer node, for ``Settings``."""
+    import yaml
+    expected = (f"{path}: expected parameters of the observer node with thresholds.fixed, as "
+                "`dyn_ros calibrate` writes them")
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ValueError(f"{expected}; not valid YAML: {error!s:.200}") from None
+    values = _flat(content)
+    found = {field: tuple(map(float, np.atleast_1d(values[key])))
+             for field, key in (*((f"thresholds_{name}", key) for name, key in THRESHOLDS.items()),
+                                ("effort_constant", "effort_constant")) if key in values}
+    found |= {key: values[key] for key in ("gain", "smoothing", "friction", "friction_velocity",
+                                           "effort_delay", "max_gap", "method") if key in values}
+    if not found.get("thresholds_fixed"):
+        raise ValueError(expected)
+    return found
+
+
+def _flat(content: Any) -> dict[str, Any]:
+    """The parameters of all nodes in a file by their names with dots."""
+    found: dict[str, Any] = {}
+
+    def visit(prefix: str, value: Any) -> None:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                visit("" if key == "ros__parameters" else f"{prefix}{key}.", inner)
+        else:
+            found[prefix[:-1]] = value
+
+    visit("", content)
+    return found

@@ -1,0 +1,153 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The commands ``dyn_ros calibrate`` and ``dyn_ros log --compute contacts``."""
+import json
+
+import numpy as np
+import pytest
+import yaml
+from identification.robots import UR10, load
+from observer.simulated import Arm, Push, moves, waves, with_friction
+
+pytest.importorskip("pyarrow", reason="pyarrow is not installed: run `make test`")
+
+import dyn_ros
+from dyn_ros.command import main as cli
+from dyn_ros.engine.model.write import write_urdf
+from dyn_ros.identification import columns
+from dyn_ros.logs.calibration import load as load_settings
+from dyn_ros.observer.contacts import Contact, contacts_in, joined
+
+RATE = 100.0
+PUSHES = (Push("tool0", [0.0, 40.0, -40.0], start=4.0, stop=5.0),
+          Push("tool0", [60.0, 0.0, 0.0], start=9.0, stop=9.8))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """The folder with an arm, what was recorded of it at 100 Hz, and thresholds."""
+    folder = tmp_path_factory.mktemp("calibration")
+    model = with_friction(load("ur10"))
+    (folder / "arm.urdf").write_text(write_urdf(UR10.read_text(), model))
+    dyn_ros.save_drives(model, folder / "arm.drives.yaml")
+    arms = {kind.__name__: Arm(model, kind(model), RATE, velocity="exact")
+            for kind in (waves, moves)}
+    recordings = {"free_1": arms["moves"].record(60.0), "free_2": arms["waves"].record(40.0),
+                  "other": arms["moves"].record(120.0, start=300.0),
+                  "pushed": arms["moves"].record(12.0, PUSHES, start=0.0)}
+    for name, one in recordings.items():
+        table = {"time": one.time - one.time[0]}
+        for signal, values in (("position", one.q), ("velocity", one.v), ("effort", one.tau)):
+            table |= {f"{signal}.{joint}": values[:, k]
+                      for k, joint in enumerate(model.velocity_names)}
+        columns.write(folder / f"{name}.csv", table)
+    assert run("calibrate", folder / "arm.urdf", folder / "free_1.csv", folder / "free_2.csv",
+               "--drives", folder / "arm.drives.yaml", "-o", folder / "thresholds.yaml") == 0
+    return folder
+
+
+def run(*arguments):
+    return cli.main([str(argument) for argument in arguments])
+
+
+def contacts(place, recording, *options):
+    return run("log", place / f"{recording}.csv", "--robot", place / "arm.urdf", "--drives",
+               place / "arm.drives.yaml", "--compute", "contacts", "--thresholds",
+               place / "thresholds.yaml", *options)
+
+
+def parameters(path):
+    return yaml.safe_load(path.read_text())["/**"]["ros__parameters"]
+
+
+def test_the_file(place):
+    values = parameters(place / "thresholds.yaml")
+    assert values["gain"] == values["smoothing"] == 10.0        # a tenth of the rate
+    assert values["friction_velocity"] == 0.05
+    for name in ("thresholds.fixed", "thresholds.at_rest", "noise.external"):
+        assert len(values[name]) == 6 and min(values[name]) > 0.0
+    settings = load_settings(place / "thresholds.yaml")
+    assert settings["thresholds_fixed"] == tuple(values["thresholds.fixed"])
+    assert settings["gain"] == 10.0
+
+
+def test_the_node_has_these_parameters(place):
+    pytest.importorskip("rclpy", reason="no ROS: run `make test`")
+    pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
+    from dyn_ros.nodes.observer_node import SPECS
+    assert parameters(place / "thresholds.yaml").keys() <= {spec.name for spec in SPECS}
+
+
+def test_what_is_printed(place, tmp_path, capsys):
+    assert run("calibrate", place / "arm.urdf", place / "free_1.csv", "--drives",
+               place / "arm.drives.yaml", "--gain", 20, "--smoothing", 0, "--false-alarms", 1,
+               "-o", tmp_path / "thresholds.yaml") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "False alarms in stretches that were held out in turn: 0 in 60 s; wanted: 1 per" in shown
+    assert "Gain 20/s, smoothing 0/s" in shown and "shoulder_pan_joint" in shown
+    values = parameters(tmp_path / "thresholds.yaml")
+    assert (values["gain"], values["smoothing"]) == (20.0, 0.0)
+
+
+def test_pushes_in_a_calibration_are_reported(place, tmp_path, capsys):
+    assert run("calibrate", place / "arm.urdf", place / "free_1.csv", place / "pushed.csv",
+               "--drives", place / "arm.drives.yaml", "-o", tmp_path / "thresholds.yaml") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "held out: pushed.csv, 4." in shown and "held out: pushed.csv, 9." in shown
+
+
+def test_contacts(place, tmp_path, capsys):
+    assert contacts(place, "pushed", "--out", tmp_path) == 0
+    shown = capsys.readouterr().out
+    assert "pushed.csv: 2 contacts" in shown and "shoulder_lift_joint" in shown
+    facts = json.loads((tmp_path / "recording=pushed" / "_parts.jsonl").read_text())
+    found = [Contact(*one) for one in facts["contacts"]]
+    for one, push in zip(found, PUSHES, strict=True):
+        assert push.start < one.start < push.start + 0.4
+        assert push.stop - 0.1 < one.stop < push.stop + 0.8
+    assert contacts(place, "pushed", "--out", tmp_path) == 0        # finished, and shown again
+    assert "pushed.csv: 2 contacts" in capsys.readouterr().out
+
+
+def test_a_free_motion_has_none(place, capsys):
+    assert contacts(place, "other") == 0
+    shown = capsys.readouterr().out
+    assert "contact " not in shown and "contacts.wrist_3_joint" in shown
+
+
+@pytest.mark.parametrize("content, message", [
+    (None, "pass --thresholds FILE.yaml, which `dyn_ros calibrate` writes"),
+    ("gain: 3.0", "expected parameters of the observer node with thresholds.fixed"),
+    ("a: [", "not valid YAML"),
+    ("/**: {ros__parameters: {thresholds.fixed: [1.0, 2.0]}}",
+     "thresholds.fixed: expected one number, or 6")])
+def test_thresholds_that_cannot_be_used(place, tmp_path, capsys, content, message):
+    options = []
+    if content is not None:
+        (tmp_path / "wrong.yaml").write_text(content)
+        options = ["--thresholds", tmp_path / "wrong.yaml"]
+    code = run("log", place / "pushed.csv", "--robot", place / "arm.urdf", "--compute", "contacts",
+               *options)
+    assert code != 0 and message in " ".join(capsys.readouterr().err.split())
+
+
+def test_recordings_without_velocities(place, tmp_path, capsys):
+    lines = (place / "free_1.csv").read_text().splitlines()
+    (tmp_path / "positions.csv").write_text("\n".join(
+        ",".join(line.split(",")[:7]) for line in lines))
+    assert run("calibrate", place / "arm.urdf", tmp_path / "positions.csv", "-o",
+               tmp_path / "thresholds.yaml") == 2
+    assert "they require velocities and efforts of all joints" in capsys.readouterr().err
+
+
+def test_contacts_of_parts_are_joined():
+    time = np.arange(10) * 0.1
+    external = np.zeros((10, 2))
+    external[2:5, 0], external[4, 1] = -3.0, 2.0
+    one, = contacts_in(time, external, np.ones((10, 2)), ("a", "b"))
+    assert one == (pytest.approx(0.2), pytest.approx(0.4), {"a": -3.0, "b": 2.0}, 3.0)
+    later = Contact(0.6, 0.7, {"a": 5.0}, 5.0)
+    assert joined([later, one]) == [(one.start, 0.7, {"a": 5.0, "b": 2.0}, 5.0)]
+    assert joined([one, later._replace(start=2.0, stop=2.1)]) == [
+        one, later._replace(start=2.0, stop=2.1)]
+    assert contacts_in(time, np.full((10, 2), np.nan), np.ones((10, 2)), ("a", "b")) == []
