@@ -278,12 +278,13 @@ def show_payload(names: "Sequence[str]", found: "PayloadEstimate",
 def show_thresholds(names: "Sequence[str]", limits: "CalibratedThresholds") -> None:
     """Print the thresholds of each joint."""
     table = _table("joint", *map(_right, ("fixed", "per speed", "at rest", "largest")))
-    columns = limits.fixed, limits.per_speed, limits.fixed + limits.at_rest, limits.largest
-    for name, row in zip(names, np.transpose(columns)):
+    rows = np.transpose([limits.fixed, limits.per_speed, limits.fixed + limits.at_rest,
+                         limits.largest])
+    for name, row in zip(names, rows):
         table.add_row(name, *map(_number, row))
     terminal().print(table)
-    terminal().print("Thresholds in N m or N: fixed, more for each rad/s or m/s, and at rest instead "
-                     "of fixed; largest undisturbed effort relative to its threshold.")
+    terminal().print("Thresholds in N m or N: fixed, more for each rad/s or m/s, and at rest "
+                     "instead of fixed; largest undisturbed effort relative to its threshold.")
 
 
 def show_contacts(path: Path, contacts: "Sequence[Contact]") -> None:

@@ -128,8 +128,8 @@ def test_a_command_is_needed(capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main([])
     assert ended.value.code == 2
-    assert ("{view,demo,info,torque,check,identify,payload,excite,calibrate,log,export,precompile,completion}"
-            in capsys.readouterr().err)
+    assert ("{view,demo,info,torque,check,identify,payload,excite,calibrate,log,export,precompile,"
+            "completion}") in capsys.readouterr().err
 
 
 # --- a robot's description, as tables
