@@ -207,6 +207,8 @@ def _thresholds(model: Model, threshold: ArrayLike) -> Array:
         k = int(np.argmin(limits > 0.0))
         raise ValueError(f"{expected}, got {limits[k]:g} in threshold[{k}] "
                          f"({model.velocity_names[k]!r})")
+    if len(limits) and np.isinf(limits).all():
+        raise ValueError(f"{expected}, got inf for all, so that nothing is a collision")
     return limits
 
 

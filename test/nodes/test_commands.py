@@ -360,8 +360,8 @@ def exit_code(words):
 
 @kind("dyn_ros")
 def _own_command(graph, words):
-    if (words[0] in ("demo", "precompile", "view") or "--scheduler" in words    # other tests
-            or "--loaded" in words):
+    if (words[0] in ("demo", "precompile", "view", "calibrate")                 # other tests
+            or {"--scheduler", "--loaded", "--thresholds"} & set(words)):
         cli._parser().parse_args(words)
     else:
         if words[0] == "export" and "--model" not in words:

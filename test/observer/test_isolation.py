@@ -433,6 +433,7 @@ def test_the_result_owns_its_arrays():
 
 @pytest.mark.parametrize("changed, words", [
     (dict(tau_ext=np.zeros(5)), "tau_ext: expected shape"),
+    (dict(threshold=np.inf), "got inf for all, so that nothing is a collision"),
     (dict(tau_ext=np.full(6, np.inf)), "tau_ext: expected finite"),
     (dict(tau_ext=np.zeros((2, 6))), "tau_ext: expected a single state"),
     (dict(q=np.zeros((2, 6))), "q: expected a single state"),
