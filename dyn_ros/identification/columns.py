@@ -54,8 +54,8 @@ class Columns:
             return names[:1]
         expected = " or ".join(map(repr, tables.TIMES))
         raise ValueError(f"time: there is no column {expected}, in s; the columns are "
-                         f"{tables.listed(self.names)}; another name can be given (--columns, "
-                         "columns=)")
+                         f"{tables.listed(self.names)}; specify another name with --columns or "
+                         "columns=")
 
     def signal(self, signal: str, owners: Sequence[str],
                absent: Collection[str] = ()) -> list[str | None]:

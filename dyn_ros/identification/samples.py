@@ -149,8 +149,8 @@ class Samples:
         kinds = {(recording.q.shape[1], recording.v.shape[1], recording.f_ext is None,
                   recording.contacts, recording.in_contact is None) for recording in recordings}
         if len(kinds) != 1:
-            raise ValueError(f"recordings: expected one or more of one robot, all with the same "
-                             f"contacts and external forces, got {len(recordings)} of "
+            raise ValueError(f"recordings: expected at least one, all of the same robot with the "
+                             f"same contacts and external forces, got {len(recordings)} of "
                              f"{len(kinds)} kinds")
         first, segment, count = recordings[0], [], 0
         for recording in recordings:

@@ -232,7 +232,7 @@ def segments_of(time: Array, gap: float, period: float | None = None
     if period is None:
         ahead = steps[steps > 0.0]
         if not ahead.size:
-            raise ValueError("time: expected stamps that increase, got none that do")
+            raise ValueError("time: expected stamps that increase, but none does")
         period = float(np.median(ahead))
     return divided((steps < 0.0) | (steps > gap * period)), period
 

@@ -141,8 +141,8 @@ class LocalWorkers:
         self._pool.shutdown(wait=True, cancel_futures=True)
         ended = any((process.exitcode or 0) > 0 for process in self._processes)  # killed: negative
         if ended and all(start.exception() for start in self._starts):
-            raise RuntimeError("the processes do not start; a script calls what starts them below "
-                               "the line `if __name__ == '__main__':`")
+            raise RuntimeError("the worker processes do not start; in a script, call the function "
+                               "that starts them below `if __name__ == '__main__':`")
         self._start()
 
     def combine(self, reduce: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:

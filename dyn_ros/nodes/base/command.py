@@ -70,7 +70,7 @@ class Command:
             factors = scales(parameters.changes)
             torques = self._choices[parameters.values["command"]][1](robot, state, terms)
             if torques is None:
-                raise Rejected("an input of the torques is missing")
+                raise Rejected("an input from which the torques are computed is missing")
             wanted = factors * torques[rows]
             if not np.isfinite(wanted).all():
                 raise Rejected(f"the torque of {names[np.argmin(np.isfinite(wanted))]} is not "

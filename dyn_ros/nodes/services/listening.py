@@ -109,8 +109,8 @@ class Listening:
         if self._task is not None and self._task.service == task.service:
             self.abort("it has been called again")
         if self._task is not None:
-            raise Rejected(f"{self.text}; call again when it has responded, or end it by "
-                           "deactivating the node")
+            raise Rejected(f"{self.text}; call again after its response, or deactivate the node "
+                           "to end it")
         self._task, self._pending, self._recorder = task, Future(), Recorder(max_gap)
         self._progress, self._job = now, None
         return self._pending

@@ -173,14 +173,14 @@ def _answering(handler: Callable[[Answer, ServerConnection, Request], Response |
         finally:
             module.serve = original
     if not started:
-        raise PageError("this version of viser cannot be served safely; install viser 1.1")
+        raise PageError("the page of this version of viser cannot be protected; install viser 1.1")
 
 
 def _index_page(title: str) -> bytes:
     """Return viser's page with a title, and our script and style, compressed."""
     text = (Path(viser.__file__).parent / "client" / "build" / "index.html").read_text("utf-8")
     if TITLE not in text:
-        raise PageError("this version of viser has another page; install viser 1.1")
+        raise PageError("the page of this version of viser is not supported; install viser 1.1")
     script, style = ((HERE / name).read_text("utf-8") for name in ("page.js", "page.css"))
     head = f"<title>{escape(title)}</title><style>{style}</style><script>{script}</script>"
     return gzip.compress(text.replace(TITLE, head, 1).encode(), mtime=0)
