@@ -36,8 +36,8 @@ _SHARE, _COUNT = 0.3, 80        # the most blocks above the level from which tai
 _LONGEST = 4                    # blocks of a cluster; a longer one counts as several
 _SHAPES = np.array([1.0, 1.5, 2.0, 3.0])            # c
 _PRIOR = np.array([0.25, 0.25, 0.35, 0.15])
-_UNLIKELY, _FEWEST = 0.01, 10   # probability in the recording of a peak that does not count, and
-                                # from how many others
+_UNLIKELY, _FEWEST = 1e-3, 10   # probability in the recording of a peak that does not count, of
+                                # which several joints are searched; and from how many others
 _RATIOS = 0.0, 0.25, 1.0, 4.0   # of the parts in proportion to speed and fixed, at the usual
                                 # speed; only the fixed part if this is slow
 _BETTER = 0.8                   # a part in proportion to speed must make thresholds so much smaller
