@@ -265,8 +265,9 @@ class Problem(NamedTuple):
                 sums = part.sums(done, done)
                 H.append(self._assembled(sums, estimate.noise)[0][np.ix_(own, own)])
         shape = len(ends) - 1, count, len(own)
+        kinds = np.maximum(own - self.unknowns.bodies, -1) // max(self.unknowns.model.nv, 1)
         return jackknife(np.reshape(scores, shape), np.reshape(H, (*shape, len(own))),
-                         estimate.inverse)
+                         estimate.inverse, kinds)
 
     def block_length(self, size: int, correlations: Array) -> int:
         """Number of samples of each block of a recording of ``size`` samples."""

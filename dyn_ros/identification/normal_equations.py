@@ -116,13 +116,16 @@ def correlation_length(x: Array) -> float:
     return float(1.0 + 2.0 * correlation[1:end].sum() / correlation[0])
 
 
-def jackknife(scores: Array, H: Array, inverse: Array) -> tuple[Array, int]:
+def jackknife(scores: Array, H: Array, inverse: Array, kinds: np.ndarray | None = None
+              ) -> tuple[Array, int]:
     """Covariance (b, b) of an estimate from those without one stretch of samples, and their number.
 
     ``scores`` (recordings, n, b) and ``H`` (recordings, n, b, b) are the gradients and the normal
     equations of each stretch, ``inverse`` (b, b) that of the sum. Where neighbors err alike, errors
     last longer: they count as one stretch (Flyvbjerg and Petersen 1989). So do all of a recording
-    if their errors are more alike than others, as of friction that changes between recordings.
+    if their errors are more alike than others, as of friction that changes between recordings. Two
+    or three recordings show how much larger errors are for all parameters of one of the ``kinds``
+    (b,) together (Birge 1932).
     """
     scale = np.sqrt(np.maximum(np.diag(inverse), 1e-300))
     squares, vectors = np.linalg.eigh(inverse / scale / scale[:, None])
@@ -131,12 +134,17 @@ def jackknife(scores: Array, H: Array, inverse: Array) -> tuple[Array, int]:
     changes = _changes(scores, H, F)
     whole = _changes(scores.sum(axis=1, keepdims=True), H.sum(axis=1, keepdims=True), F)
     while scores.shape[1] > 1 and scores[..., 0].size >= 2 * _FEWEST_STRETCHES:
-        if _relative((changes[:, ::2] * changes[:, 1::2]).sum(axis=(0, 1)), changes) <= 0.0:
+        products = (changes[:, ::2] * changes[:, 1::2]).sum(axis=(0, 1))
+        if np.mean(products / np.maximum(_variance(changes), 1e-300)) <= 0.0:
             break
         scores, H = scores[:, ::2] + scores[:, 1::2], H[:, ::2] + H[:, 1::2]
         changes = _changes(scores, H, F)
-    if len(whole) >= _FEWEST_RECORDINGS and _relative((whole ** 2).sum(axis=(0, 1)), changes) > 1.0:
+    ratio = _variance(whole) / np.maximum(_variance(changes), 1e-300)
+    if len(whole) >= _FEWEST_RECORDINGS and ratio.mean() > 1.0:
         changes = whole
+    elif kinds is not None and 1 < len(whole) < _FEWEST_RECORDINGS:
+        for kind in np.unique(kinds):
+            changes[..., kinds == kind] *= np.sqrt(max(ratio[kinds == kind].mean(), 1.0))
     changes = changes.reshape(-1, len(F))
     return changes.T @ changes * (1.0 - 1.0 / len(changes)), len(changes)
 
@@ -149,9 +157,10 @@ def _changes(scores: Array, H: Array, F: Array) -> Array:
     return changes
 
 
-def _relative(variance: Array, changes: Array) -> float:
-    """The mean of variances (b,) relative to those of changes."""
-    return float(np.mean(variance / np.maximum((changes ** 2).sum(axis=(0, 1)), 1e-300)))
+def _variance(changes: Array) -> Array:
+    """The variance of each parameter, (b,)."""
+    variance: Array = (changes ** 2).sum(axis=(0, 1)) * (1.0 - 1.0 / changes[..., 0].size)
+    return variance
 
 
 def with_noise(model: Model, samples: Samples, sigma: Array) -> tuple[Samples, Samples]:

@@ -135,16 +135,17 @@ def test_intervals_contain_the_truth_if_errors_last():
     assert 0.7 < found.std() < 1.3
 
 
-def test_intervals_contain_the_truth_if_friction_changes_between_recordings():
+@pytest.mark.parametrize("count", [3, 5])
+def test_intervals_contain_the_truth_if_friction_changes_between_recordings(count):
     model, inside = load("ur10"), []
     for seed in range(3):
         true, rng, samples = perturbed(model, seed=seed), np.random.default_rng(seed), []
-        for n in range(5):
+        for n in range(count):
             now = copy.copy(true)
             now.friction, now.damping = (x * (1.0 + 0.1 * rng.standard_normal(6))
                                          for x in (true.friction, true.damping))
-            motion = waves(np.zeros(6), 1.2, FREQUENCIES, 5 * seed + n)
-            recording = record(now, motion, offset=offsets(true, seed), seed=5 * seed + n,
+            motion = waves(np.zeros(6), 1.2, FREQUENCIES, count * seed + n)
+            recording = record(now, motion, offset=offsets(true, seed), seed=count * seed + n,
                                rate=200.0)
             samples.append(recording.samples(model))
         base, values = identify(model, samples).base, truth(recording)
