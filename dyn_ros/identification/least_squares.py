@@ -55,6 +55,7 @@ class Fit(NamedTuple):
     parameters: Array       # (p,), physical ones
     outliers: float         # as a fraction of the torques
     correlations: Array     # (nv,), number of samples over which the noise is correlated
+    limit: Array            # (nv,), larger residuals count linearly
     shift: Array            # (p,), added to those of least squares, since the motion is noisy
     loose: tuple[str, ...]  # joints whose bodies are not within the known shapes of their links
 
@@ -97,14 +98,14 @@ class Problem(NamedTuple):
         """Estimate from all samples; if there is a fit of some of them, near its result."""
         correlations = equations.correlations(first.parameters)
         sums, outliers = equations.sums(start, stop), 0.0
-        correlation = common(correlations)
+        correlation, limit = common(correlations), np.full(len(correlations), np.inf)
         estimate = self.estimate(sums, self.noise, correlation)
         if self.huber is not None:
-            sums, estimate, outliers = self._without_outliers(sums, equations, correlation,
-                                                              estimate, self.huber)
-        shift = before.shift if before else self._correction(equations, estimate)
-        return self.shifted(sums, estimate, shift, outliers, correlations,
-                          before and before.parameters)
+            sums, estimate, outliers, limit = self._without_outliers(
+                sums, equations, correlation, estimate, self.huber)
+        shift = before.shift if before else self._correction(equations, estimate, limit)
+        return self.shifted(sums, estimate, shift, outliers, correlations, limit,
+                            before and before.parameters)
 
     def estimate(self, sums: Equations, noise: Array | None,
                  correlation: float = 1.0) -> Estimate:
@@ -131,7 +132,7 @@ class Problem(NamedTuple):
                         parameters)
 
     def shifted(self, sums: Equations, estimate: Estimate, shift: Array, outliers: float,
-              correlations: Array, near: Array | None) -> Fit:
+                correlations: Array, limit: Array, near: Array | None) -> Fit:
         """Both estimates, their least squares moved by ``shift`` (p,); the search starts near."""
         estimate = estimate._replace(value=estimate.value + shift[self.base.independent],
                                      parameters=estimate.parameters + shift)
@@ -156,7 +157,7 @@ class Problem(NamedTuple):
             return parameters
 
         parameters, loose = self._within_shapes(sums, physical, correlations)
-        return Fit(estimate, parameters, outliers, correlations, shift, loose)
+        return Fit(estimate, parameters, outliers, correlations, limit, shift, loose)
 
     def _within_shapes(self, sums: Equations, physical: Callable[[np.ndarray], Array],
                        correlations: Array) -> tuple[Array, tuple[str, ...]]:
@@ -219,28 +220,33 @@ class Problem(NamedTuple):
         return float(min(size / max(described, 1e-300), 1.0))
 
     def _without_outliers(self, sums: Equations, equations: TorqueEquations, correlation: float,
-                          first: Estimate, huber: float) -> tuple[Equations, Estimate, float]:
-        """Reduce the weights of large residuals (Huber 1964); the sums, estimate, outliers."""
-        fitted, share, every = first, 0.0, sums
+                          first: Estimate, huber: float
+                          ) -> tuple[Equations, Estimate, float, Array]:
+        """Reduce the weights of large residuals (Huber 1964).
+
+        Returns the sums, the estimate, the fraction of outliers and the limits (nv,).
+        """
+        fitted, share, every, limit = first, 0.0, sums, first.noise
         for _ in range(_WEIGHTINGS):
             noise = self.noise
             if noise is None:           # the median size of residuals does not depend on outliers
                 spread = median_deviation(equations.some_residuals(fitted.parameters))
                 noise = np.where(spread > 0.0, np.maximum(spread, self.least), np.inf)
-            excess, outliers, rows = equations.excess(fitted.parameters, huber * noise)
+            limit = huber * noise
+            excess, outliers, rows = equations.excess(fitted.parameters, limit)
             share = outliers / max(rows, 1)
             every = sums.minus(excess)
-            before, fitted = fitted, self.estimate(every, noise * np.sqrt(correlation))
+            # what is left counts, not the median: most of quantized residuals may be zero
+            before, fitted = fitted, self.estimate(every, self.noise, correlation)
             deviation = np.sqrt(np.maximum(np.diag(fitted.inverse), 1e-300))
             if not (np.abs(fitted.value - before.value) > 0.05 * deviation).any():
                 break
-        return every, fitted, share
+        return every, fitted, share, limit
 
-    def _correction(self, equations: TorqueEquations, fitted: Estimate) -> Array:
+    def _correction(self, equations: TorqueEquations, fitted: Estimate, limit: Array) -> Array:
         """What the noise of the motion takes from the parameters, (p,) (Nakamura 1990)."""
         independent = self.base.independent
-        added = equations.attenuation(fitted.parameters, fitted.noise * (self.huber or np.inf),
-                                      fitted.noise)
+        added = equations.attenuation(fitted.parameters, limit, fitted.noise)
         shift = np.zeros(len(added))
         shift[independent] = -fitted.inverse @ added[independent]
         return shift
@@ -254,12 +260,13 @@ class Problem(NamedTuple):
         count = _STRETCHES
         while count > 1 and count * (len(ends) - 1) > max(_STRETCHES, 2 * len(turns)):
             count //= 2
-        limit, scores, H = estimate.noise * (self.huber or np.inf), [], []
+        scores, H = [], []
         for start, stop in itertools.pairwise(ends):
             edges = np.linspace(start, stop, count + 1).astype(int).tolist()
             for first, last in itertools.pairwise(edges):
                 part = equations.of(first, last)
-                gradients, _ = part.scores(estimate.parameters, limit, estimate.noise, part.size)
+                gradients, _ = part.scores(estimate.parameters, fitted.limit, estimate.noise,
+                                           part.size)
                 scores.append(gradients.sum(axis=0)[own])
                 done = 0.75 + 0.25 * last / equations.size
                 sums = part.sums(done, done)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -46,20 +45,18 @@ class Stage(NamedTuple):
     def sums(self, samples: Samples, rows: np.ndarray, is_known: bool) -> Sums:
         """What rows of some samples contribute; ``is_known``: also to the first estimate."""
         problem, fitted, noise = self.problem, self.fitted, self.fitted.estimate.noise
-        limit = (problem.huber or math.inf) * noise
         samples = dataclasses.replace(samples, tau=rescaled(
             problem.unknowns.model, samples.q, samples.tau, self.constants))
         part = TorqueEquations(problem.unknowns, samples, rows.astype(np.int32), self.conditions)
         equations, outliers, count = part.sums(0.0, 0.0), 0, 0
         if problem.huber is not None:
-            excess, outliers, count = part.excess(self.estimate,
-                                                  limit / np.sqrt(fitted.correlation))
+            excess, outliers, count = part.excess(self.estimate, fitted.limit)
             equations = equations.minus(excess)
         squares = np.zeros((2, 3, len(noise)))
         models = problem.reference.described, fitted.parameters
         for torques in part.comparison(rows[:0] if is_known else rows, models):
             squares += squares_of(torques)
-        scores, sizes = part.scores(self.estimate, limit, noise, self.length)
+        scores, sizes = part.scores(self.estimate, fitted.limit, noise, self.length)
         blocks = np.column_stack([scores[:, problem.base.independent], sizes,
                                   np.ones(len(sizes))])
         return Sums(equations, outliers, count, len(rows), squares, blocks.T @ blocks)
@@ -91,7 +88,7 @@ def fit(first: Solution, total: Sums) -> Fit:
     estimate = problem.estimate(total.equations, noise, before.correlation)
     return problem.shifted(total.equations, estimate, before.shift,
                            total.outliers / max(total.rows, 1), before.correlations,
-                           before.parameters)
+                           before.limit, before.parameters)
 
 
 def identification(first: Solution, total: Sums, fitted: Fit, warnings: Sequence[str],
