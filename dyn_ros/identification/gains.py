@@ -19,7 +19,7 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.inputs import require_model
 from .base_parameters import Unknowns, in_columns, structure
-from .friction_terms import TERMS, choose_terms, measured_joints
+from .friction_terms import choose_terms, measured_joints
 from .normal_equations import jackknife
 from .payload import payload_columns
 from .physical import decomposed
@@ -171,8 +171,8 @@ class _Problem:
                            for n, one in enumerate(some)]
         self.count = len(base.independent)
         self.loads = len(loaded)
-        self.terms = choose_terms(model, Samples.concatenate(list(some[:len(free)])),
-                                  np.full(model.nv, np.inf), TERMS)
+        every = Samples.concatenate(list(some[:len(free)]))
+        self.terms = choose_terms(model, every, np.arange(len(every)), np.full(model.nv, np.inf))
         self.typical = 1.0              # inverse gain
         self.sigma = np.array([np.sqrt(np.mean(np.concatenate(
             [one.tau[:, k] for one in some]) ** 2)) for k in self.joints])

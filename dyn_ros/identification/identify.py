@@ -40,6 +40,7 @@ from .torque_equations import Progress, TorqueEquations, conditions_of
 
 _HELD = 3               # stretches of consecutive samples that are held out
 _HELD_CONTACTS = 10     # the same with contacts, all combinations of which should be held out
+_OTHERWISE = 0.2        # of its load: a change with which a gear's friction is not determined
 _STILL = 1e-9           # rad/s, m/s: less is rounding
 _DIFFERENCES = 20000    # of consecutive residuals, for their noise
 _CHECKED = 5000         # samples that show whether efforts can be torques
@@ -210,32 +211,37 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     velocity = (np.full(model.nv, np.inf) if stribeck is None
                 else positive_each("stribeck", stribeck, model.nv))
     _require_options(regularization, huber, held_out, contact_dimension)
-    terms = FrictionTerms.none(model)
-    if friction or stribeck is not None:
-        terms = choose_terms(model, samples, velocity, _allowed(friction, friction_terms))
-    unknowns = Unknowns(model, chosen, bool(samples.contacts), dict(zip(TERMS, terms.chosen)))
-    _require_samples(unknowns, samples)
-    _require_support(model, samples)
-
-    base = structure(unknowns)
-    reference = Reference(unknowns, base, samples, shapes)
-    problem = Problem(unknowns, base, reference, given, huber, regularization,
-                      resolution(model.drives.to_motors(samples.tau)))
     training, held = blocks(len(samples), held_out, seed,
                             _HELD_CONTACTS if samples.contacts else _HELD)
-    some = TorqueEquations(unknowns, samples, _rows(training),
-                           conditions_of(model, samples, terms, contact_dimension), threads,
-                           progress)
+    terms = FrictionTerms.none(model)
+    if friction or stribeck is not None:
+        terms = choose_terms(model, samples, _rows(training), velocity,
+                             _allowed(friction, friction_terms))
+    _require_support(model, samples)
+    while True:
+        unknowns = Unknowns(model, chosen, bool(samples.contacts), dict(zip(TERMS, terms.chosen)))
+        _require_samples(unknowns, samples)
+        base = structure(unknowns)
+        reference = Reference(unknowns, base, samples, shapes)
+        problem = Problem(unknowns, base, reference, given, huber, regularization,
+                          resolution(model.drives.to_motors(samples.tau)))
+        some = TorqueEquations(unknowns, samples, _rows(training),
+                               conditions_of(model, samples, terms, contact_dimension), threads,
+                               progress)
+        first = problem.first_estimate(some)
+        if terms.chosen[2].any():
+            some.loaded_by(first.parameters)
+            first = problem.estimate(some.sums(0.3, 0.3), given)
+            some.loaded_by(first.parameters)
+        fitted = problem.fit(some, first, None, 0.3, 0.4)
+        # physical bodies may load a gear otherwise, if an offset can replace gravity
+        unknown = terms.chosen[2] & (some.loaded_by(fitted.parameters) > _OTHERWISE)
+        if not unknown.any():
+            break
+        terms.chosen[2, unknown] = False
     warnings = [*warnings_of_units(model, samples), *samples.warnings, *(
         f"the body of joint {name!r} is not physical in the description; the estimate is "
         "regularized towards one that is" for name in reference.changed)]
-
-    first = problem.first_estimate(some)
-    if terms.chosen[2].any():
-        some.loaded_by(first.parameters)
-        first = problem.estimate(some.sums(0.3, 0.3), given)
-        some.loaded_by(first.parameters)
-    fitted = problem.fit(some, first, None, 0.3, 0.4)
     joints = _compared(problem, some, _rows(held), fitted.parameters)
     warnings += unexplained(model, some, joints, fitted.parameters)
     every = some.of(0, len(samples))

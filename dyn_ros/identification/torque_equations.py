@@ -127,11 +127,17 @@ class TorqueEquations:
             self._loading, self._loading_data, samples.q, samples.v, samples.a, samples.f_ext,
             threads=self._threads))
 
-    def loaded_by(self, parameters: Array) -> None:
-        """The torques of an estimate (p,) are those that the gears transmit."""
-        end = self._unknowns.bodies + self._model.nv
+    def loaded_by(self, parameters: Array) -> Array:
+        """The torques of an estimate (p,) load the gears; their relative change, (nv,)."""
+        if not self.conditions.terms.chosen[2].any():
+            return np.zeros(self._model.nv)
+        samples, end = self.samples.take(self._some(_NOISY)), self._unknowns.bodies + self._model.nv
+        before = self._load(samples)
         terms = self.conditions.terms._replace(load=parameters[:end].copy())
         self.conditions = self.conditions._replace(terms=terms)
+        change, size = (np.sqrt((torque ** 2).mean(axis=0)) for torque in (
+            self._load(samples) - before, before))
+        return change / np.maximum(size, 1e-300)
 
     def weights(self, samples: Samples) -> Array:
         """Weights of the rows of each sample, (B, nv)."""
