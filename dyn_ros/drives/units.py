@@ -24,7 +24,6 @@ _CERTAIN = 4.0          # times this error is less than the zero
 _OWN = 1e-3             # of a constant torque that no parameters of the bodies imitate, at least
 _SINGULAR = 1e-4        # of the largest singular value of scaled columns
 _COLLAPSED = 0.2        # of the described mass
-_VANISHED = 0.02        # of it: no description is that wrong
 _COUNTS = 0.02          # of the mass of the robot: lighter bodies are not reported
 _MOVES = 0.01           # rad/s, m/s: Coulomb friction is complete
 _BOTH = 0.05            # of the samples are in each direction, at least
@@ -87,16 +86,22 @@ def collapsed_masses(model: Model, parameters: Array, q: Array, v: Array, a: Arr
     if not len(bodies):
         return []
     expected = np.array(rnea(model, Data(model), q, v, a))
-    ratios = [np.linalg.lstsq(np.column_stack([x, np.ones(len(x)), w, np.sign(w)]), tau)[0][0]
-              for x, w, tau in zip(expected.T, v.T, torque.T) if x.std() > 0.0]
-    if np.median(ratios) > 1.0 / _FACTOR and (after > _VANISHED * before)[bodies].all():
-        return []               # the description is wrong
+    ratios = np.array([
+        np.linalg.lstsq(np.column_stack([x, np.ones(len(x)), w, np.sign(w)]), tau)[0][0]
+        if x.std() > 0.0 else np.nan for x, w, tau in zip(expected.T, v.T, torque.T)])
+    scale, where = np.nanmedian([*ratios, np.nan]), "median of the joints"
+    if scale > 1.0 / _FACTOR:           # other bodies carry the load, or the description is wrong
+        own = ratios[np.cumsum(model.nvs) - model.nvs]
+        bodies = bodies[own[bodies] < 1.0 / _FACTOR]
+        scale, where = own[bodies].min(initial=np.inf), "of that joint"
+    if not len(bodies):
+        return []
     heaviest = sorted(bodies, key=lambda i: -before[i])
     masses = ", ".join(f"{after[i]:.3g} kg instead of {before[i]:.3g} kg for the body of "
                        f"{model.joint_names[i]}" for i in heaviest[:_NAMED])
     more = f" and {len(bodies) - _NAMED} more" if len(bodies) > _NAMED else ""
     return [f"masses collapsed, so this estimate is no success: {masses}{more}. Measured torques "
-            f"are {np.median(ratios):.2g} times those of the description (median of the joints): "
+            f"are {scale:.2g} times those of the description ({where}): "
             "the likely cause is the unit or gain of the efforts, or gravity that is already "
             f"subtracted; {_REMEDY}"]
 

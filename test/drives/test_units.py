@@ -131,3 +131,13 @@ def test_masses_that_collapse_are_no_success():
     [text] = [text for text in dyn_ros.identify(model, currents).warnings if "collapsed" in text]
     assert "instead of 4 kg for the body of j2" in text and "0.08" in text and "gain" in text
     assert collapsed_masses(model, model.inertial_parameters, q, v, a, tau) == []
+
+
+def test_one_mass_that_collapses_is_reported_if_its_joint_lacks_the_torque():
+    model, (q, v, a, tau) = arm((8.0, 6.0, 4.0)), recording()
+    bodies = model.inertial_parameters.copy()
+    bodies[1] *= 0.01
+    assert collapsed_masses(model, bodies, q, v, a, tau) == []
+    tau[:, 1] *= 0.1
+    [text] = collapsed_masses(model, bodies, q, v, a, tau)
+    assert "instead of 6 kg for the body of j1" in text and "(of that joint)" in text
