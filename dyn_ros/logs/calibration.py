@@ -25,6 +25,7 @@ from ..observer.thresholds import (
 from .formats.sources import open_source
 from .part import read_part
 from .quantities import THRESHOLDS, Settings, observe
+from .recording import incomplete_of
 from .selection import Request, prepared
 
 _FASTEST = 100.0        # gain [1/s]
@@ -113,7 +114,11 @@ def _states(model: Model, path: Path, request: Mapping[str, Any]) -> Any:
         raise ValueError(f"{path}: {damage}")
     if not parts:
         raise ValueError(f"{path}: there are no states; check --since and --until")
-    return read_part(parts[0], selection).own
+    part = read_part(parts[0], selection)
+    if incomplete := incomplete_of(part):
+        raise ValueError(f"{path}: {incomplete}; fix its joint in the description if it was never "
+                         "recorded")
+    return part.own
 
 
 def _observed(model: Model, path: Path, states: Any, settings: Settings) -> Undisturbed:

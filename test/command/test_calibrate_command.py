@@ -151,3 +151,13 @@ def test_contacts_of_parts_are_joined():
     assert joined([one, later._replace(start=2.0, stop=2.1)]) == [
         one, later._replace(start=2.0, stop=2.1)]
     assert contacts_in(time, np.full((10, 2), np.nan), np.ones((10, 2)), ("a", "b")) == []
+
+
+def test_a_joint_that_was_not_recorded_is_named(place, capsys):
+    header, *rows = (place / "free_1.csv").read_text().splitlines()
+    kept = [n for n, name in enumerate(header.split(",")) if not name.endswith("wrist_3_joint")]
+    (place / "partial.csv").write_text("\n".join(
+        ",".join(np.array(line.split(","))[kept]) for line in [header, *rows[:500]]))
+    assert run("calibrate", place / "arm.urdf", place / "partial.csv", "-o",
+               place / "none.yaml") == 2
+    assert "the position of wrist_3_joint is unknown" in " ".join(capsys.readouterr().err.split())
