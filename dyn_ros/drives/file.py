@@ -105,8 +105,10 @@ def save_drives(model: Model, path: str | PathLike[str]) -> None:
     drives, joints = model.drives, {}
     for k, name in enumerate(model.velocity_names):
         joint: dict[str, Any] = {}
-        if drives.unit[k] != "N m" or drives.gain[k] != 1.0:
-            joint |= {"unit": drives.unit[k], "gain": _rounded(drives.gain[k])}
+        if drives.unit[k] != "N m":             # a gain alone does not say which unit
+            joint["unit"] = drives.unit[k]
+        if drives.gain[k] != 1.0 or "unit" in joint:
+            joint["gain"] = _rounded(drives.gain[k])
         if drives.is_compensated[k]:
             joint["gravity_compensated"] = True
         if drives.is_link_side[k]:
