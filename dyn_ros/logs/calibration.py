@@ -173,18 +173,26 @@ def load(path: str | PathLike[str]) -> dict[str, Any]:
     expected = (f"{path}: expected parameters of the observer node with thresholds.fixed, as "
                 "`dyn_ros calibrate` writes them")
     try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
+        values = _flat(yaml.safe_load(Path(path).read_text(encoding="utf-8")))
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{expected}; not valid YAML: {error!s:.200}") from None
-    values = _flat(content)
-    found = {field: tuple(map(float, np.atleast_1d(values[key])))
-             for field, key in (*((f"thresholds_{name}", key) for name, key in THRESHOLDS.items()),
-                                ("effort_constant", "effort_constant")) if key in values}
+    found: dict[str, Any] = {
+        field: _several(values[key])
+        for field, key in (*((f"thresholds_{name}", key) for name, key in THRESHOLDS.items()),
+                           ("effort_constant", "effort_constant")) if key in values}
     found |= {key: values[key] for key in ("gain", "smoothing", "friction", "friction_velocity",
                                            "effort_delay", "max_gap", "method") if key in values}
     if not found.get("thresholds_fixed"):
         raise ValueError(expected)
+    try:
+        Settings(**found)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
     return found
+
+
+def _several(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, list) else () if value is None else (value,)
 
 
 def _flat(content: Any) -> dict[str, Any]:

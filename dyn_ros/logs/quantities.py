@@ -46,6 +46,7 @@ _OF_OBSERVER = {"residual": ("residual",), "external": ("external",),
                 "contacts": ("external", "speed")}
 _POSITIVE = ("gain", "max_gap", "cutoff", "joint_gains", "noise_torque", "noise_velocity",
              "noise_disturbance")
+_NOT_NEGATIVE = ("smoothing", "friction_velocity", *THRESHOLDS.values())
 
 
 @dataclass(frozen=True)
@@ -83,14 +84,20 @@ class Settings:
         for name, value in vars(self).items():
             if name in ("joints", "method", "friction"):
                 continue
-            numbers = np.atleast_1d(np.asarray(value, float))
+            name, numbers = THRESHOLDS.get(name.removeprefix("thresholds_"), name), _numbers(
+                name, value)
             if not np.isfinite(numbers).all():
                 raise ValueError(f"{name}: expected finite numbers, got {value}")
             if name in _POSITIVE and not (numbers > 0.0).all():
                 raise ValueError(f"{name}: expected more than 0, got {value}")
-        for name in ("smoothing", "friction_velocity"):
-            if getattr(self, name) < 0.0:
-                raise ValueError(f"{name}: expected at least 0, got {getattr(self, name)}")
+            if name in _NOT_NEGATIVE and not (numbers >= 0.0).all():
+                raise ValueError(f"{name}: expected at least 0, got {value}")
+        if 0.0 in self.effort_constant:
+            raise ValueError("effort_constant: expected numbers other than 0, got "
+                             f"{self.effort_constant}; fix joints without efforts in the "
+                             "description")
+        if not isinstance(self.friction, bool):
+            raise ValueError(f"friction: expected True or False, got {self.friction!r:.80}")
 
     @property
     def warm_up(self) -> float:
@@ -106,6 +113,19 @@ class Settings:
         is_smoothed = self.smoothing and self.method != "kalman"
         time_constants = 1.0 / bandwidth + (1.0 / self.smoothing if is_smoothed else 0.0)
         return _FORGOTTEN * time_constants + self.max_gap + abs(self.effort_delay)
+
+
+def _numbers(name: str, value: Any) -> NDArray[Any]:
+    """A setting as an array, of one dimension if it may have a number for each velocity."""
+    several = isinstance(getattr(Settings, name), tuple)
+    try:
+        numbers = np.asarray(value)
+    except ValueError:                      # lists of different lengths
+        numbers = np.empty((0, 0))
+    if numbers.dtype.kind not in "fiu" or numbers.ndim != several:
+        raise ValueError(f"{THRESHOLDS.get(name.removeprefix('thresholds_'), name)}: expected "
+                         f"{'numbers' if several else 'a number'}, got {value!r:.80}")
+    return numbers
 
 
 def select(model: Model, joints: Sequence[str] = ()) -> tuple[list[int], list[int]]:

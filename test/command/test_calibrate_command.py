@@ -120,11 +120,26 @@ def test_a_free_motion_has_none(place, capsys):
     ("gain: 3.0", "expected parameters of the observer node with thresholds.fixed"),
     ("a: [", "not valid YAML"),
     ("/**: {ros__parameters: {thresholds.fixed: [1.0, 2.0]}}",
-     "thresholds.fixed: expected one number, or 6")])
+     "thresholds.fixed: expected one number, or 6"),
+    ("thresholds.fixed:", "expected parameters of the observer node with thresholds.fixed"),
+    ("thresholds.fixed: 2020-01-01", "wrong.yaml: thresholds.fixed: expected numbers, got"),
+    ("thresholds.fixed: [a]", "wrong.yaml: thresholds.fixed: expected numbers, got ('a',)"),
+    ("thresholds.fixed: [[1], [2, 3]]", "thresholds.fixed: expected numbers, got ([1], [2, 3])"),
+    ("thresholds.fixed: [true]", "thresholds.fixed: expected numbers, got (True,)"),
+    ("thresholds.fixed: [-1.0]", "wrong.yaml: thresholds.fixed: expected at least 0, got (-1.0,)"),
+    ("thresholds.fixed: [.nan]", "wrong.yaml: thresholds.fixed: expected finite numbers, got"),
+    ("{thresholds.fixed: [1.0], gain: [3.0]}", "wrong.yaml: gain: expected a number, got [3.0]"),
+    ("{thresholds.fixed: [1.0], gain: high}", "wrong.yaml: gain: expected a number, got 'high'"),
+    ("{thresholds.fixed: [1.0], friction: 1}", "friction: expected True or False, got 1"),
+    ("{thresholds.fixed: [1.0], effort_constant: [0.0]}",
+     "effort_constant: expected numbers other than 0, got (0.0,)"),
+    ("a: &a {b: *a}", "wrong.yaml: expected parameters of the observer node"),
+    (b"\xff\xfe\xfd", "wrong.yaml: expected parameters of the observer node")])
 def test_thresholds_that_cannot_be_used(place, tmp_path, capsys, content, message):
     options = []
     if content is not None:
-        (tmp_path / "wrong.yaml").write_text(content)
+        (tmp_path / "wrong.yaml").write_bytes(
+            content if isinstance(content, bytes) else content.encode())
         options = ["--thresholds", tmp_path / "wrong.yaml"]
     code = run("log", place / "pushed.csv", "--robot", place / "arm.urdf", "--compute", "contacts",
                *options)
