@@ -71,6 +71,8 @@ def _show(found: Calibration) -> None:
             print(f"{what}: {path.name}, {alarm}, {alarm.ratio:.3g} times the threshold")
         if len(alarms) > _LISTED:
             print(f"{what}: {len(alarms) - _LISTED} more")
+    for text in found.warnings:
+        print(f"warning: {text}", file=sys.stderr)
     if found.contained:
         print("warning: the recordings themselves contain alarms. If something touched the robot, "
               "leave these times out, with --since and --until", file=sys.stderr)

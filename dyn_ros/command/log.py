@@ -250,6 +250,8 @@ def _show(log: Log, out: Path | None) -> None:
 
 def _unknown(log: Log) -> Iterator[str]:
     """Why there are no results."""
+    if not log.states and log.interval is None and not log.damaged:
+        yield "there are no states; the recordings contain no messages of joint states"
     if not log.states and log.interval is not None:
         first, last = (f"{datetime.fromtimestamp(1e-9 * moment, timezone.utc):%Y-%m-%dT%H:%M:%S}"
                        for moment in log.interval)

@@ -25,8 +25,9 @@ from ..observer.thresholds import (
 from .formats.sources import open_source
 from .part import read_part
 from .quantities import THRESHOLDS, Settings, observe
-from .recording import incomplete_of
+from .recording import incomplete_of, warnings_of
 from .selection import Request, prepared
+from .units import constant_efforts, wrong_units
 
 _FASTEST = 100.0        # gain [1/s]
 _PER_SAMPLE = 0.1       # of the change of momentum in a sampling period is seen as external if
@@ -54,7 +55,8 @@ class Calibration:
     """Thresholds, the settings of the observer that they belong to, and alarms.
 
     ``contained`` are alarms in the recordings themselves, ``held_out`` those in stretches of which
-    the thresholds knew nothing, of ``seconds`` in total; by the path of the recording.
+    the thresholds knew nothing, of ``seconds`` in total; by the path of the recording. ``warnings``
+    are what contradicts efforts that are torques.
     """
 
     names: tuple[str, ...]
@@ -63,6 +65,7 @@ class Calibration:
     contained: list[tuple[Path, Contact]]
     held_out: list[tuple[Path, Contact]]
     seconds: float
+    warnings: list[str]
 
 
 def calibrate(model: Model, paths: Sequence[Path], *, gain: float | None = None,
@@ -76,16 +79,15 @@ def calibrate(model: Model, paths: Sequence[Path], *, gain: float | None = None,
     error is then at most the friction.
     """
     parts = [(path, _states(model, path, request)) for path in paths]
-    dt = float(np.median(np.concatenate([
-        1e-9 * np.diff(states.stamp) for _, states in parts] or [np.zeros(0)])))
-    if not dt > 0.0:
-        raise ValueError("recordings: expected states with stamps that advance")
+    dt = float(np.median(np.concatenate([1e-9 * np.diff(states.stamp) for _, states in parts])))
     gain = min(_FASTEST, _PER_SAMPLE / dt) if gain is None else gain
     settings = Settings(gain=gain, smoothing=gain if smoothing is None else smoothing,
                         friction_velocity=SLOW, effort_delay=effort_delay,
                         effort_constant=tuple(effort_constant))
     free = [_observed(model, path, states, settings) for path, states in parts]
     friction = friction_at_rest(model)
+    warnings = [f"{path}: {text}" for path, states in parts for text in (
+        *constant_efforts(model, states), *wrong_units(model, states, settings))]
 
     def thresholds(stretches: Sequence[Undisturbed]) -> CalibratedThresholds:
         return calibrate_thresholds(
@@ -104,20 +106,29 @@ def calibrate(model: Model, paths: Sequence[Path], *, gain: float | None = None,
             held_out += alarms(thresholds(others), one)
             seconds += dt * len(one.time)
     return Calibration(tuple(model.velocity_names), limits, settings,
-                       [alarm for one in free for alarm in alarms(limits, one)], held_out, seconds)
+                       [alarm for one in free for alarm in alarms(limits, one)], held_out, seconds,
+                       warnings)
 
 
 def _states(model: Model, path: Path, request: Mapping[str, Any]) -> Any:
-    selection, parts, damage, _ = prepared(open_source(path), Request(
+    selection, parts, damage, interval = prepared(open_source(path), Request(
         model, size=float("inf"), **request))
     if damage:
         raise ValueError(f"{path}: {damage}")
     if not parts:
-        raise ValueError(f"{path}: there are no states; check --since and --until")
+        raise ValueError(f"{path}: there are no states" + (
+            "; check --since and --until" if interval else ", nor messages; record it again"))
     part = read_part(parts[0], selection)
     if incomplete := incomplete_of(part):
         raise ValueError(f"{path}: {incomplete}; fix its joint in the description if it was never "
                          "recorded")
+    if not len(part.own.stamp):
+        reasons = "; ".join(warnings_of(part)) or "all positions are unknown"
+        raise ValueError(f"{path}: there are no states: {reasons}; record it again")
+    if not (len(part.own.stamp) > 1 and np.median(np.diff(part.own.stamp)) > 0):
+        raise ValueError(f"{path}: expected states with stamps that advance, got "
+                         f"{len(part.own.stamp)} from {1e-9 * part.own.stamp[0]:.6f} s to "
+                         f"{1e-9 * part.own.stamp[-1]:.6f} s; record it again, in order of time")
     return part.own
 
 

@@ -13,18 +13,17 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..drives.units import unit_warnings
 from ..engine.model.model import Model
-from ..identification.motion.filtering import is_actuated
 from ..observer.contacts import Contact, joined
 from ..states.joint_states import abbreviated
 from .part import PartStates, read_part
-from .quantities import Settings, compute, measured, row_values
+from .quantities import Settings, compute
 from .recording import incomplete_of, notes_of, thinned
 from .run.jobs import Jobs, Progress, Workers
 from .run.plan import Part
 from .run.workers import Call
 from .selection import Prepared, Request, Selection, prepare
+from .units import wrong_units
 from .write import bag, parquet
 from .write.columns import REQUIREMENTS, Table
 from .write.results import Folder, Origin, alone, folders
@@ -32,7 +31,6 @@ from .write.summary import Summary
 
 _MOST_REASONS = 20      # that are kept of a recording
 _OF_EFFORTS = {"residual", "external", "contacts", "power"}
-_CHECKED, _FEWEST = 5000, 100       # states that show whether efforts can be torques
 
 
 class NotWritten(Exception):
@@ -82,23 +80,9 @@ class Write:
                 "states": len(table), "rejected": rejected,
                 "problems": [*part.problems, *filter(None, [incomplete])],
                 "notes": [*notes_of(part), *_unknown_signals(model, part, table, self.quantities),
-                          *(self._wrong_units(model, part) if planned.number == 0 else ())],
+                          *(wrong_units(model, part.own, self.settings) if planned.number == 0
+                            and _OF_EFFORTS & set(self.quantities) else ())],
                 "summary": Summary.of(table).to_dict(), "contacts": contacts}
-
-
-    def _wrong_units(self, model: Model, part: PartStates) -> Iterator[str]:
-        """What contradicts efforts that are torques, if a quantity depends on them."""
-        states = part.own
-        known = np.flatnonzero(np.isfinite(states.v).all(axis=1) & np.isfinite(states.tau).any())
-        if not (_OF_EFFORTS & set(self.quantities) and is_actuated(model).all()) or (
-                len(known) < _FEWEST):
-            return
-        some = states.take(known[::1 + len(known) // _CHECKED])
-        constant = row_values(model, self.settings, "effort_constant", 1.0)
-        a = np.gradient(some.v, 1e-9 * (some.stamp - some.stamp[0]), axis=0)
-        rows = np.isfinite(a).all(axis=1)
-        yield from unit_warnings(model, some.q[rows], some.v[rows], a[rows], measured(
-            model, some.q, some.tau * constant)[rows])
 
 
 def _unknown_signals(model: Model, part: PartStates, table: Table,

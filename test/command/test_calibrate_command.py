@@ -176,3 +176,42 @@ def test_a_joint_that_was_not_recorded_is_named(place, capsys):
     assert run("calibrate", place / "arm.urdf", place / "partial.csv", "-o",
                place / "none.yaml") == 2
     assert "the position of wrist_3_joint is unknown" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("rows, time, values, message", [
+    (0, "{:.2f}", "{}", "there are no states, nor messages; record it again"),
+    (1, "{:.2f}", "{}", "expected states with stamps that advance, got 1 from 0.000000 s"),
+    (50, "1.0", "{}", "expected states with stamps that advance, got 50 from 1.000000 s"),
+    (50, "1e30", "{}", "no row has a usable time, the first: 1e+30 in the column 'time'; convert"),
+    (50, "{:.2f}", "nan", "there are no states: all positions are unknown; record it again"),
+    (50, "{:.2f}", "x", "there are no states: skipped 50 lines with something else than numbers")])
+def test_recordings_without_states(place, tmp_path, capsys, rows, time, values, message):
+    names, *lines = (place / "free_1.csv").read_text().splitlines()
+    wrong = tmp_path / "wrong.csv"
+    wrong.write_text("\n".join([names, *(
+        ",".join([time.format(0.01 * k), *(values.format(x) for x in line.split(",")[1:])])
+        for k, line in enumerate(lines[:rows]))]) + "\n")
+    assert run("calibrate", place / "arm.urdf", wrong, "-o", tmp_path / "thresholds.yaml") == 2
+    error = capsys.readouterr().err
+    assert f"wrong.csv: {message}" in error and "Warning" not in error
+    run("log", wrong, "--robot", place / "arm.urdf", "--compute", "contacts", "--thresholds",
+        place / "thresholds.yaml", "--workers", 1)
+    error = capsys.readouterr().err
+    assert error and "Warning" not in error and "zero-size" not in error
+
+
+def test_efforts_that_are_not_measured_are_reported(place, tmp_path, capsys):
+    names, *lines = (place / "free_1.csv").read_text().splitlines()
+    rows = [line.split(",") for line in lines]
+    (tmp_path / "constant.csv").write_text("\n".join([names, *(
+        ",".join([*row[:13], "1.5", *row[14:]]) for row in rows)]) + "\n")
+    assert run("calibrate", place / "arm.urdf", tmp_path / "constant.csv", "--drives",
+               place / "arm.drives.yaml", "-o", tmp_path / "thresholds.yaml") == 0
+    error = capsys.readouterr().err
+    assert "shoulder_pan_joint: it moves, and its effort is 1.5 in all states" in error
+
+
+def test_efforts_in_another_unit_are_reported(place, tmp_path, capsys):
+    assert run("calibrate", place / "arm.urdf", place / "free_2.csv", "--effort-constant", 0.05,
+               "-o", tmp_path / "thresholds.yaml") == 0
+    assert "free_2.csv: shoulder_lift_joint: its effort is 0.0" in capsys.readouterr().err

@@ -118,6 +118,7 @@ def scan(path: Path) -> Scan:
     columns = _Columns(table.names, path)
     spans: list[Span] = []
     problems: dict[str, None] = {}
+    unusable: list[float] = []
     time: int | None = None
     log_time = count = 0
     for place, size in table.blocks():
@@ -125,6 +126,7 @@ def scan(path: Path) -> Scan:
         problems.update(dict.fromkeys(more))
         stamps = _stamps(values, columns.time)[1]
         if not len(stamps):
+            unusable += values[columns.time][:1].tolist()
             continue
         first = int(stamps[0])
         log_time = first if time is None else log_time + max(first - time, 0)
@@ -132,6 +134,10 @@ def scan(path: Path) -> Scan:
         spans.append(Span(log_time, stop, size, (place, log_time)))
         time, log_time = int(stamps[-1]), stop
         count += len(stamps)
+    if unusable and not spans:
+        problems.update({f"no row has a usable time, the first: {unusable[0]:.6g} in the column "
+                         f"{columns.time!r}; convert other units to s, below "
+                         f"{1e-9 * _LAST_TIME:.2g}": None})
     return Scan(columns.topics(count), tuple(spans), "; ".join((*problems, *table.damage)))
 
 
