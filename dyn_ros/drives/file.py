@@ -22,6 +22,7 @@ _EFFORT = ("unit", "gain", "gear_ratio", "gravity_compensated", "side")
 _KEYS = (*_EFFORT, *_OF_MODEL, *_OF_DRIVES)
 _SIDES = ("motor", "link")
 _ROTOR = ("armature", "rotor_inertia")
+_LARGEST = 1e12         # as of samples
 _DIGITS = 10            # that are written
 _HEADER = """\
 # What the drives of {name} report as effort, and what they lose to friction.
@@ -132,6 +133,7 @@ def _rounded(number: float) -> float:
 def _parsed(text: str) -> Mapping[str, Any]:
     import yaml
     try:
+        _require_once(yaml.compose(text, yaml.SafeLoader))
         content = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ValueError(f"not valid YAML: {error!s:.300}") from None
@@ -139,6 +141,18 @@ def _parsed(text: str) -> Mapping[str, Any]:
         raise ValueError("expected 'joints:', a mapping from names of joints to properties")
     _require_known("key", content, ("joints", "motors"))
     return content
+
+
+def _require_once(node: Any, depth: int = 2) -> None:
+    """Raise a ValueError if a key is repeated, of which YAML would take the last."""
+    pairs = node.value if getattr(node, "id", "") == "mapping" else []
+    keys = [key.value for key, _ in pairs]
+    for key, value in pairs:
+        if keys.count(key.value) > 1:
+            raise ValueError(f"{key.value!r:.80} is there {keys.count(key.value)} times, in line "
+                             f"{key.start_mark.line + 1}; remove all but one")
+        if depth:
+            _require_once(value, depth - 1)
 
 
 def _require_known(what: str, names: Iterable[Any], known: Iterable[str], where: str = "") -> None:
@@ -164,7 +178,9 @@ def _read(model: Model, content: Mapping[str, Any]) -> tuple[dict[str, Array], d
             raise ValueError(f"{where}expected a mapping of properties, got {joint!r:.80}")
         joint = joint or {}
         _require_known("property", joint, _KEYS, where)
-        unit[k] = str(joint.get("unit", unit[k]))
+        unit[k] = joint.get("unit", unit[k])
+        if not isinstance(unit[k], str):
+            raise ValueError(f"{where}unit: expected a text, such as A, got {unit[k]!r:.80}")
         if "gain" in joint or "gear_ratio" in joint:
             values["gain"][k] = (_number(where, "gain", joint.get("gain", 1.0))
                                  * _number(where, "gear_ratio", joint.get("gear_ratio", 1.0)))
@@ -189,9 +205,14 @@ def _read(model: Model, content: Mapping[str, Any]) -> tuple[dict[str, Array], d
 
 
 def _number(where: str, key: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{where}{key}: expected a number, got {value!r:.80}")
-    return float(value)
+    try:
+        number = float(value)           # also of a text: 1e-3 is one in YAML 1.1
+    except (OverflowError, TypeError, ValueError):
+        number = _LARGEST
+    if isinstance(value, bool) or _LARGEST <= abs(number) < np.inf:
+        raise ValueError(f"{where}{key}: expected a number, got {value!r:.80}; the largest "
+                         f"is {_LARGEST:g}")
+    return number
 
 
 def _flag(where: str, value: Any) -> bool:
@@ -205,7 +226,7 @@ def _coupling(model: Model, motors: Any) -> Array:
     if not isinstance(motors, dict) or motors.keys() != {"joints", "matrix"}:
         raise ValueError("motors: expected 'joints', a list of names, and 'matrix', a list of rows")
     names = motors["joints"]
-    if not isinstance(names, list) or len(set(map(str, names))) != len(names):
+    if not isinstance(names, list) or not 0 < len(names) == len(set(map(str, names))):
         raise ValueError(f"motors: joints: expected a list of different names, got {names!r:.80}")
     _require_known("joint", names, model.velocity_names, "motors: ")
     rows = [model.velocity_names.index(name) for name in names]
@@ -213,9 +234,10 @@ def _coupling(model: Model, motors: Any) -> Array:
         matrix = np.array(motors["matrix"], float)
     except (TypeError, ValueError):
         matrix = np.empty(0)
-    if matrix.shape != (len(rows), len(rows)):
-        raise ValueError(f"motors: matrix: expected {len(rows)} rows of {len(rows)} numbers, a row "
-                         f"for each of the joints, got {motors['matrix']!r:.80}")
+    if matrix.shape != (len(rows), len(rows)) or not np.isfinite(matrix).all():
+        raise ValueError(f"motors: matrix: expected {len(rows)} rows of {len(rows)} numbers that "
+                         "are finite, a row for each of the joints, got "
+                         f"{motors['matrix']!r:.80}")
     coupling = np.eye(model.nv)
     coupling[np.ix_(rows, rows)] = matrix
     return coupling

@@ -53,6 +53,12 @@ def test_a_file_changes_what_it_mentions(model, tmp_path):
     assert model.drives.coupling[roll, wrist] == 1.0 and model.drives.coupling[wrist, roll] == 0.0
 
 
+def test_numbers_with_an_exponent(model, tmp_path):
+    (tmp_path / "drives.yaml").write_text("joints: {wrist_roll: {delay: 2e-3, gain: -1.5e1}}")
+    dyn_ros.load_drives(model, tmp_path / "drives.yaml")
+    assert (model.drives.delay[6], model.drives.gain[6]) == (0.002, -15.0)
+
+
 @pytest.mark.parametrize("text, reason", [
     ("joints: {wrist_roll: {side: link, armature: 0.2}}",
      "joint 'wrist_roll': armature: expected none with side: link, where rotors do not act"),
@@ -76,7 +82,19 @@ def test_a_file_changes_what_it_mentions(model, tmp_path):
     ("joints: {}\nmotors: {joints: [wrist_roll, wrist_roll], matrix: [[1, 2]]}",
      "of different names"),
     ("joints: {wrist_roll: [}", "not valid YAML"),
-    ("- 1", "expected 'joints:'")])
+    ("- 1", "expected 'joints:'"),
+    ("", "expected 'joints:'"),
+    ("joints: {wrist_roll: {gain: 2}, wrist_roll: {delay: 0.1}}",
+     "'wrist_roll' is there 2 times, in line 1; remove all but one"),
+    ("joints:\n  wrist_roll: {gain: 2, gain: 3}", "'gain' is there 2 times, in line 2"),
+    ("joints: &a {wrist_roll: *a}", "no property 'wrist_roll'"),
+    ("joints: {wrist_roll: {unit: }}", "joint 'wrist_roll': unit: expected a text, such as A, got"),
+    ("joints: {wrist_roll: {gain: [2]}}", "gain: expected a number, got [2]; the largest is 1e+12"),
+    ("joints: {wrist_roll: {armature: 1.0e+300}}", "armature: expected a number, got 1e+300"),
+    ("joints: {wrist_roll: {gain: 1" + 400 * "0" + "}}", "gain: expected a number, got 1000"),
+    ("joints: {}\nmotors: {joints: [], matrix: []}", "joints: expected a list of different names"),
+    ("joints: {}\nmotors: {joints: [wrist_roll], matrix: [[.nan]]}",
+     "matrix: expected 1 rows of 1 numbers that are finite")])
 def test_what_is_wrong_is_named_and_nothing_changes(model, tmp_path, text, reason):
     place, before, damping = tmp_path / "drives.yaml", model.drives, model.damping.copy()
     place.write_text(text)
