@@ -238,6 +238,22 @@ def column(text: str) -> tuple[str, str]:
     return signal, names
 
 
+def once(option: str, pairs: Sequence[tuple[str, Read]]) -> dict[str, Read]:
+    """Values of an option by name; a `UsageError` if one is given twice."""
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"{option}: {name!r} is given {names.count(name)} times; give it once")
+    return dict(pairs)
+
+
+def require_folders(*outputs: Path | None) -> None:
+    """Raise a `UsageError` if the folder of a file to write does not exist."""
+    for path in outputs:
+        if path is not None and not path.absolute().parent.is_dir():
+            raise UsageError(f"{path}: there is no folder {str(path.parent)!r}; create it first")
+
+
 # --- other arguments
 
 def add_formats(command: argparse.ArgumentParser) -> None:

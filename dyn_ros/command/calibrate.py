@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import arguments
-from .arguments import Commands, UsageError, positive, reported
+from .arguments import Commands, positive, reported
 
 if TYPE_CHECKING:
     from ..logs.calibration import Calibration
@@ -41,9 +41,7 @@ def _calibrate(options: argparse.Namespace) -> None:
     from ..logs.formats.sources import discover
     from . import tables
     model = arguments.read_model(options)
-    if not options.output.absolute().parent.is_dir():
-        raise UsageError(f"{options.output}: there is no folder {str(options.output.parent)!r}; "
-                         "create it first")
+    arguments.require_folders(options.output)
     with tables.progress("reading", TimeElapsedColumn()), reported():
         found = calibrate(
             model, discover(options.recordings), gain=options.gain, smoothing=options.smoothing,

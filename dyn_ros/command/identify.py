@@ -84,9 +84,7 @@ def _identify(options: argparse.Namespace) -> None:
 
     from . import tables
     model = arguments.read_model(options)
-    for path in filter(None, (options.output, options.report)):
-        if not path.absolute().parent.is_dir():
-            raise UsageError(f"{path}: there is no folder {str(path.parent)!r}; create it first")
+    arguments.require_folders(options.output, options.report)
     if options.report and not find_spec("plotly"):
         raise UsageError('reports require plotly: pip install "dyn_ros[identify]"')
     with tables.progress("reading", TimeElapsedColumn(), total=1.0) as show, reported():
@@ -182,7 +180,12 @@ def _constants(options: argparse.Namespace, model: Model) -> Array | None:
         return None
     if len(words) == 1 and "=" not in words[0]:
         words = words * model.nv
-    return tables.numbers("effort-constant", words, model.velocity_names, np.ones(model.nv))
+    constants = tables.numbers("effort-constant", words, model.velocity_names, np.ones(model.nv))
+    for name, constant in zip(model.velocity_names, constants):
+        if constant == 0.0 or not np.isfinite(constant):
+            raise UsageError(f"--effort-constant: expected finite numbers other than 0, got "
+                             f"{constant:g} for {name}; lock a joint without efforts (--lock)")
+    return constants
 
 
 def _write(options: argparse.Namespace, result: Identification, unseen: Sequence[JointResult]

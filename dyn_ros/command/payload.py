@@ -39,6 +39,9 @@ def _payload(options: argparse.Namespace) -> None:
     from ..identification.identify import warnings_of_units
     from . import tables
     model = arguments.read_model(options)
+    arguments.require_folders(options.output)
+    if not options.name:
+        raise UsageError(f"--name: expected a name, got ''; leave it out for {_NAME!r}")
     with tables.progress("reading"), reported():
         arm, samples = recorded.read(options, model, lock_still=False)
         warnings = [*samples.warnings, *warnings_of_units(arm, samples)]

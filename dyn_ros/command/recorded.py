@@ -49,13 +49,14 @@ def read(options: argparse.Namespace, model: Model, lock_still: bool = True
     Joints of tables that do not move are locked if ``lock_still``.
     """
     from ..identification import Samples, read_tables
+    lock, columns = arguments.once("--lock", options.lock), arguments.once(
+        "--columns", options.columns)
     prepared: dict[str, Any] = dict(cutoff=options.cutoff, since=options.since,
                                     until=options.until)
     if are_tables(options):
         return read_tables(
-            model, [Path(name) for name in options.recordings], lock=dict(options.lock),
-            lock_still=lock_still, velocity=options.velocity, columns=dict(options.columns) or None,
-            **prepared)
+            model, [Path(name) for name in options.recordings], lock=lock, lock_still=lock_still,
+            velocity=options.velocity, columns=columns or None, **prepared)
     if options.columns:
         raise UsageError("--columns: only for tables")
     from ..logs.formats.sources import discover
@@ -84,7 +85,7 @@ def read_one(options: argparse.Namespace, model: Model, arm: Model, path: Path, 
 def reduced(model: Model, lock: Sequence[tuple[str, float | None]]) -> Model:
     """The robot with joints locked; recordings other than tables do not say where."""
     positions = {}
-    for name, position in lock:
+    for name, position in arguments.once("--lock", lock).items():
         if position is None:
             raise UsageError(f"--lock {name}: recordings other than tables require a position, "
                              f"such as --lock {name}=0")

@@ -164,7 +164,8 @@ class _Problem:
         self.joints = np.array(sorted(joints), int)
         if not len(self.joints):
             raise ValueError("free, loaded: no joint moves and has efforts with gravity in all "
-                             "recordings")
+                             "recordings; record the same motion with and without the load, with "
+                             "measured efforts")
         base = structure(Unknowns(model, ("armature",)))
         self.independent = base.independent
         self.recordings = [self._recording(one, n - len(free), frames)

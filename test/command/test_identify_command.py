@@ -151,6 +151,12 @@ def test_an_interval_of_a_table(table, capsys):
     (["recording.csv", "--contact-dimension", "6", "--root-joint", "floating"],
      "position.root_joint/x"),
     (["recording.csv", "--cutoff", "400"], "cutoff: expected"),
+    (["recording.csv", "--columns", "time=time", "time=t"], "--columns: 'time' is given 2 times"),
+    (["recording.csv", "--lock", "elbow_joint", "--lock", "elbow_joint=1"],
+     "--lock: 'elbow_joint' is given 2 times; give it once"),
+    (["recording.csv", "--effort-constant", "elbow_joint=0"],
+     "--effort-constant: expected finite numbers other than 0, got 0 for elbow_joint; lock"),
+    (["recording.csv", "--effort-constant", "nan"], "got nan for shoulder_pan_joint"),
 ])
 def test_errors_name_the_value(table, monkeypatch, capsys, arguments, words):
     monkeypatch.chdir(table.parent)

@@ -117,7 +117,10 @@ def test_a_joint_that_rests_is_not_locked(folder, tmp_path, capsys):
     (["missing.csv"], "missing.csv: No such file or directory"),
     (["loaded.csv", "--lock", "wrist_4_joint"], "no joint 'wrist_4_joint'"),
     (["loaded.csv", "--since", "+99"], "no sample is in this interval"),
-    (["loaded.csv", "-o", "nowhere/payload.yaml"], "nowhere/payload.yaml: No such file"),
+    (["loaded.csv", "-o", "nowhere/payload.yaml"], "nowhere/payload.yaml: there is no folder 'nowhere'"),
+    (["loaded.csv", "--name", ""], "--name: expected a name, got ''; leave it out"),
+    (["loaded.csv", "--lock", "wrist_3_joint", "--lock", "wrist_3_joint=1"],
+     "--lock: 'wrist_3_joint' is given 2 times; give it once"),
 ])
 def test_errors_name_the_value(folder, monkeypatch, capsys, arguments, words):
     monkeypatch.chdir(folder)

@@ -55,6 +55,13 @@ def test_several_pairs_are_better_than_one():
     np.testing.assert_allclose(both.gain[1:], GAINS[1:], rtol=0.02)
 
 
+def test_efforts_that_are_not_measured():
+    free, loaded = currents()
+    silent = dataclasses.replace(loaded, tau=np.zeros_like(loaded.tau))
+    with pytest.raises(ValueError, match="in all recordings; record the same motion with and"):
+        dyn_ros.estimate_gains(load("ur10"), free, silent, MASS, "tool0")
+
+
 @pytest.mark.parametrize("arguments, reason", [
     ((0.0, "tool0"), "mass: expected more than 0 kg, got 0"),
     (([1.0, 2.0], "tool0"), "mass: expected one for each of 1 recordings with a load, got 2"),
