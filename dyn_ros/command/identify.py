@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -95,6 +96,11 @@ def _identify(options: argparse.Namespace) -> None:
         _write(options, result, unseen)
     if gains is not None:
         tables.show_gains(result.model.velocity_names, gains)
+        for name, upper in zip(result.model.velocity_names, gains.upper):
+            if np.isinf(upper):
+                print(f"warning: {name}: its gain is not determined, since its effort does not "
+                      "depend on the load: attach it farther out, or a heavier one, and record "
+                      "more poses", file=sys.stderr)
     tables.show_identification(result, options.report, unseen)
 
 

@@ -344,6 +344,11 @@ class _Problem:
         gain[self.joints], errors[self.joints] = 1.0 / c, error
         ends = np.sort([1.0 / (c - wide), 1.0 / (c + wide)], axis=0)
         certain = np.abs(c) > wide          # otherwise the effort does not depend on the load
+        if not certain.any():
+            raise ValueError("loaded: no gain is determined, since no effort depends on the load "
+                             f"of {', '.join(f'{mass:g} kg' for mass in self.masses)}: check its "
+                             "mass and frame, and that these recordings are with it, the others "
+                             "without")
         lower[self.joints] = np.where(certain, ends[0], -np.inf)
         upper[self.joints] = np.where(certain, ends[1], np.inf)
         phi = x[self.count:].reshape(-1, 9)

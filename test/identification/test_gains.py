@@ -62,6 +62,12 @@ def test_efforts_that_are_not_measured():
         dyn_ros.estimate_gains(load("ur10"), free, silent, MASS, "tool0")
 
 
+def test_recordings_without_the_load():
+    free, _ = currents()
+    with pytest.raises(ValueError, match="no effort depends on the load of 5 kg: check its mass"):
+        dyn_ros.estimate_gains(load("ur10"), free, free, MASS, "tool0")
+
+
 @pytest.mark.parametrize("arguments, reason", [
     ((0.0, "tool0"), "mass: expected more than 0 kg, got 0"),
     (([1.0, 2.0], "tool0"), "mass: expected one for each of 1 recordings with a load, got 2"),
