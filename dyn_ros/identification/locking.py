@@ -66,18 +66,23 @@ def lock_joints(model: Model, samples: Samples,
     if samples.f_ext is not None:
         raise ValueError("samples: joints of a recording with external forces cannot be locked; "
                          "create it with the model from Model.reduced")
-    positions = {}
+    positions, moves = {}, []
     for name, position in joints.items():
         _require_single(model, name)
-        mean = samples.q[:, model.idx_q[model.joint_names.index(name)]].mean()
-        positions[name] = float(mean if position is None else position)
+        own = samples.q[:, model.idx_q[model.joint_names.index(name)]]
+        positions[name] = float(own.mean() if position is None else position)
+        if np.abs(own - positions[name]).max() > STUCK:
+            moves.append(
+                f"{name}: locked at {positions[name]:.4g}, but recorded from {own.min():.4g} to "
+                f"{own.max():.4g}: the model lacks this motion; leave it free, or lock it where it "
+                "was")
     reduced = _reduced(model, positions)
     q, v = remaining(model, reduced)
     noise = samples.motion_noise
     return reduced, dataclasses.replace(
         samples, q=samples.q[:, q], v=samples.v[:, v], a=samples.a[:, v], tau=samples.tau[:, v],
         motion_noise=None if noise is None else noise[:, v],
-        warnings=(*samples.warnings, _line(positions, reason)))
+        warnings=(*samples.warnings, _line(positions, reason), *moves))
 
 
 def read_tables(model: Model, tables: Sequence[Table], *,

@@ -113,6 +113,18 @@ def test_a_joint_that_rests_is_not_locked(folder, tmp_path, capsys):
     assert "locked" not in shown.out + shown.err
 
 
+def test_gains_from_the_load(folder, capsys):
+    assert cli.main(["identify", str(UR10), str(folder / "empty.csv"), "--effort-constant",
+                     "estimate", "--loaded", str(folder / "loaded.csv"), "--load", str(MASS),
+                     "--load-frame", "tool0", "--friction-terms", "none", "--no-shapes"]) == 0
+    shown = capsys.readouterr()
+    gain, lower, upper = map(float, row_of(shown.out, "shoulder_lift_joint")[:3])
+    assert lower < gain < upper and gain == pytest.approx(-8.0, rel=0.05)
+    unknown = [name for name in load("ur10").velocity_names if len(row_of(shown.out, name)) == 2]
+    assert shown.err.count("its gain is not determined") == len(unknown)
+    assert all(f"warning: {name}: its gain" in shown.err for name in unknown)
+
+
 @pytest.mark.parametrize("arguments, words", [
     (["missing.csv"], "missing.csv: No such file or directory"),
     (["loaded.csv", "--lock", "wrist_4_joint"], "no joint 'wrist_4_joint'"),
