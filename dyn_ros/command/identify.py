@@ -25,6 +25,8 @@ from .arguments import Commands, UsageError, positive, reported
 if TYPE_CHECKING:
     from ..identification import GainEstimate, Identification, JointResult, Samples
 
+_LARGEST = 1e12         # torque per unit of effort, as of samples
+
 
 def add_identify(commands: Commands) -> None:
     """Add the command ``identify``."""
@@ -188,8 +190,9 @@ def _constants(options: argparse.Namespace, model: Model) -> Array | None:
         words = words * model.nv
     constants = tables.numbers("effort-constant", words, model.velocity_names, np.ones(model.nv))
     for name, constant in zip(model.velocity_names, constants):
-        if constant == 0.0 or not np.isfinite(constant):
-            raise UsageError(f"--effort-constant: expected finite numbers other than 0, got "
+        if not 0.0 < abs(constant) < _LARGEST:
+            raise UsageError(f"--effort-constant: expected numbers other than 0, below "
+                             f"{_LARGEST:g}, got "
                              f"{constant:g} for {name}; lock a joint without efforts (--lock)")
     return constants
 

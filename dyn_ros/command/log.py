@@ -109,7 +109,7 @@ def _prepared(options: argparse.Namespace, out: Path) -> Log:
     """Check everything that can be checked before the work begins."""
     from ..logs.formats.sources import discover
     from ..logs.log import Log, Write, described
-    from ..logs.quantities import overlap
+    from ..logs.quantities import overlap, thresholds
     from ..logs.selection import Request
     settings = _settings(options)
     wanted = options.compute or ["state"]
@@ -122,6 +122,8 @@ def _prepared(options: argparse.Namespace, out: Path) -> Log:
         raise UsageError("contacts: pass --thresholds FILE.yaml, which `dyn_ros calibrate` writes "
                          "from recordings in which nothing touches the robot")
     model = None if options.robot is None else arguments.read_model(options)
+    if model is not None and "contacts" in quantities:
+        thresholds(model, settings)
     write = Write(quantities, settings, options.format, options.rate)
     request = Request(
         robot=model, topics=tuple(options.topic) or None, odometry=options.odometry,

@@ -378,7 +378,8 @@ def thresholds(model: Model, settings: Settings) -> Thresholds:
         values = getattr(settings, f"thresholds_{field}") or (0.0,)
         if len(values) not in (1, model.nv):
             raise ValueError(f"{name}: expected one number, or {model.nv}: one for each of "
-                             f"{', '.join(model.velocity_names)}; got {len(values)}")
+                             f"{', '.join(model.velocity_names)}; got {len(values)}; calibrate "
+                             "them for this robot")
         numbers[field] = np.broadcast_to(np.array(values, float), model.nv)
     if not settings.thresholds_fixed:
         raise ValueError("contacts require thresholds: pass --thresholds FILE, which `dyn_ros "

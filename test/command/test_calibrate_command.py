@@ -143,7 +143,7 @@ def test_thresholds_that_cannot_be_used(place, tmp_path, capsys, content, messag
         options = ["--thresholds", tmp_path / "wrong.yaml"]
     code = run("log", place / "pushed.csv", "--robot", place / "arm.urdf", "--compute", "contacts",
                *options)
-    assert code != 0 and message in " ".join(capsys.readouterr().err.split())
+    assert code == 2 and message in " ".join(capsys.readouterr().err.split())
 
 
 def test_recordings_without_velocities(place, tmp_path, capsys):

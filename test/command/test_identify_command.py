@@ -155,7 +155,8 @@ def test_an_interval_of_a_table(table, capsys):
     (["recording.csv", "--lock", "elbow_joint", "--lock", "elbow_joint=1"],
      "--lock: 'elbow_joint' is given 2 times; give it once"),
     (["recording.csv", "--effort-constant", "elbow_joint=0"],
-     "--effort-constant: expected finite numbers other than 0, got 0 for elbow_joint; lock"),
+     "numbers other than 0, below 1e+12, got 0 for elbow_joint; lock"),
+    (["recording.csv", "--effort-constant", "1e300"], "got 1e+300 for shoulder_pan_joint"),
     (["recording.csv", "--effort-constant", "nan"], "got nan for shoulder_pan_joint"),
 ])
 def test_errors_name_the_value(table, monkeypatch, capsys, arguments, words):
