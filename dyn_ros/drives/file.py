@@ -79,7 +79,9 @@ def load_drives(model: Model, path: str | PathLike[str]) -> None:
             for name, array in before.items():
                 setattr(model, name, array)
             raise
-    except ValueError as error:         # a UnicodeDecodeError, too
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{place}: expected YAML in UTF-8: {error}") from None
+    except ValueError as error:
         raise ValueError(f"{place}: {error}") from None
     model.drives = drives
 

@@ -53,6 +53,12 @@ def test_a_file_changes_what_it_mentions(model, tmp_path):
     assert model.drives.coupling[roll, wrist] == 1.0 and model.drives.coupling[wrist, roll] == 0.0
 
 
+def test_a_file_that_is_no_text(model, tmp_path):
+    (tmp_path / "drives.yaml").write_bytes(b"\xff\xfe\xfd")
+    with pytest.raises(ValueError, match=r"drives\.yaml: expected YAML in UTF-8"):
+        dyn_ros.load_drives(model, tmp_path / "drives.yaml")
+
+
 def test_numbers_with_an_exponent(model, tmp_path):
     (tmp_path / "drives.yaml").write_text("joints: {wrist_roll: {delay: 2e-3, gain: -1.5e1}}")
     dyn_ros.load_drives(model, tmp_path / "drives.yaml")
