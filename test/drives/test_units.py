@@ -123,6 +123,19 @@ def test_gravity_that_is_constant_and_subtracted_is_reported():
     assert text.startswith("j9: at rest") and "declare gravity_compensated" in text
 
 
+def test_gravity_that_an_offset_replaces_loads_no_gear():
+    """Without its gravity, a lift's load is unknown: it has no friction in proportion to it."""
+    model, (q, v, a) = lift(), motion()
+    tau = dyn_ros.rnea(model, dyn_ros.Data(model), q, v, a)
+    tau[:, 0] -= dyn_ros.generalized_gravity(model, dyn_ros.Data(model), q)[:, 0]
+    tau[:, 0] += 0.1 * np.abs(tau[:, 0]) * np.sign(v[:, 0])
+    tau += FRICTION * np.sign(v) + np.random.default_rng(0).normal(0.0, 0.05, v.shape)
+    samples = dyn_ros.Samples.from_arrays(model, np.linspace(0.0, 20.0, len(q)), q, tau, v, a)
+    found = dyn_ros.identify(model, samples)
+    assert not found.identified.drives.load_friction.any()
+    assert max(joint.after for joint in found.joints) < 0.1 * found.joints[0].torque
+
+
 def test_masses_that_collapse_are_no_success():
     model, (q, v, a, tau) = arm((8.0, 6.0, 4.0)), recording()
     samples = dyn_ros.Samples.from_arrays(model, np.linspace(0.0, 20.0, len(q)), q, tau, v, a)
