@@ -228,16 +228,18 @@ class Problem(NamedTuple):
         """
         fitted, share, every, limit = first, 0.0, sums, first.noise
         for _ in range(_WEIGHTINGS):
-            noise = self.noise
-            if noise is None:           # the median size of residuals does not depend on outliers
-                spread = median_deviation(equations.some_residuals(fitted.parameters))
-                noise = np.where(spread > 0.0, np.maximum(spread, self.least), np.inf)
-            limit = huber * noise
+            residuals, noise = equations.some_residuals(fitted.parameters), self.noise
+            # the median size of residuals does not depend on outliers, but may be zero if rounded
+            limit = huber * (np.maximum(median_deviation(residuals), self.least) if noise is None
+                             else noise)
+            limit = np.where(limit > 0.0, limit, np.inf)
+            if noise is None:
+                noise = np.maximum(clipped(residuals, limit), self.least)
+                noise = np.where(noise > 0.0, noise, np.inf)
             excess, outliers, rows = equations.excess(fitted.parameters, limit)
             share = outliers / max(rows, 1)
             every = sums.minus(excess)
-            # what is left counts, not the median: most of quantized residuals may be zero
-            before, fitted = fitted, self.estimate(every, self.noise, correlation)
+            before, fitted = fitted, self.estimate(every, noise * np.sqrt(correlation))
             deviation = np.sqrt(np.maximum(np.diag(fitted.inverse), 1e-300))
             if not (np.abs(fitted.value - before.value) > 0.05 * deviation).any():
                 break
@@ -310,6 +312,13 @@ def median_deviation(residuals: Array) -> Array:
     """Standard deviation of each column from the median size of its finite numbers, or NaN."""
     columns = [np.abs(column[np.isfinite(column)]) for column in residuals.T]
     return np.array([_MEDIAN * np.median(sizes) if len(sizes) else np.nan for sizes in columns])
+
+
+def clipped(residuals: Array, limit: Array) -> Array:
+    """RMS of each column's finite numbers, of which larger ones count as the limit (n,)."""
+    counted = np.isfinite(residuals)
+    squares = np.where(counted, np.minimum(np.abs(residuals), limit), 0.0) ** 2
+    return np.sqrt(squares.sum(axis=0) / np.maximum(counted.sum(axis=0), 1))
 
 
 # --- what is left

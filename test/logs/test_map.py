@@ -78,7 +78,7 @@ def test_a_script_without_its_guard(bag, tmp_path):
                       f"print(list(logs.map(one, {str(bag)!r}, workers=1)))\n")
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
-    assert "the line `if __name__ == '__main__':`" in done.stderr.splitlines()[-1]
+    assert "below `if __name__ == '__main__':`" in done.stderr.splitlines()[-1]
 
 
 def test_identify_in_parts_and_in_memory(bag):
