@@ -3,6 +3,7 @@
 """Which terms the friction of each joint has, by the torques of stretches that were held out."""
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -134,7 +135,7 @@ class _HeldOut:
 
     def __init__(self, rows: Array, torque: Array, counts: np.ndarray) -> None:
         self._rows, self._torque, self._counts = rows, torque, counts
-        self._stretch = np.arange(rows.shape[1]) * _STRETCHES // rows.shape[1]
+        self._ends = np.linspace(0, rows.shape[1], _STRETCHES + 1).astype(int).tolist()
         self._size: Array = np.std(torque, axis=1)
         for _ in range(_WEIGHTINGS):
             self._solve()
@@ -144,11 +145,11 @@ class _HeldOut:
 
     def _solve(self) -> None:
         H, g = [], []
-        for stretch in range(_STRETCHES):
-            some, size = self._stretch == stretch, self._size[:, None]
-            one = (self._rows[:, some] / size[..., None]).reshape(-1, self._rows.shape[2])
+        for start, stop in itertools.pairwise(self._ends):
+            size = self._size[:, None]
+            one = (self._rows[:, start:stop] / size[..., None]).reshape(-1, self._rows.shape[2])
             H.append(one.T @ one)
-            g.append((self._torque[:, some] / size).ravel() @ one)
+            g.append((self._torque[:, start:stop] / size).ravel() @ one)
         self._right = sum(g) - np.array(g)
         self._inverse = np.stack([_inverse(sum(H) - one) for one in H])
         self.x = _inverse(sum(H)) @ sum(g)
@@ -160,19 +161,21 @@ class _HeldOut:
         coefficient of the last one. By partial regression (Frisch and Waugh 1933), for which the
         normal equations of all joints are solved once.
         """
-        A, y = self._rows[n] / self._size[n], self._torque[n] / self._size[n]
-        C = columns * self._counts[n][:, None] / self._size[n]
+        A, y, C = self._rows[n], self._torque[n], columns * self._counts[n][:, None]
+        one = np.column_stack([C, y])
+        stretches = [slice(*ends) for ends in itertools.pairwise(self._ends)]
+        squares = np.stack([C[some].T @ one[some] for some in stretches])
+        products = np.stack([C[some].T @ A[some] for some in stretches])
+        squares, products = squares.sum(axis=0) - squares, products.sum(axis=0) - products
         errors, coefficient = np.zeros(_STRETCHES), np.inf
-        for stretch, (P, g) in enumerate(zip(self._inverse, self._right)):
-            P = P - np.outer(P[own], P[own]) / P[own, own]
-            held = self._stretch == stretch
-            product = C[~held].T @ A[~held]
-            left = C[~held] - A[~held] @ (P @ product.T)
-            x = P @ g
-            c = np.linalg.lstsq(C[~held].T @ left, C[~held].T @ y[~held] - product @ x,
-                                rcond=1e-9)[0]
-            rest = y[held] - A[held] @ (x - P @ (product.T @ c)) - C[held] @ c
-            errors[stretch], coefficient = rest @ rest, min(coefficient, c[-1])
+        for k, held in enumerate(stretches):
+            P, g, product = self._inverse[k], self._right[k], products[k] / self._size[n] ** 2
+            p = P[own] / np.sqrt(P[own, own])       # without this column of its own
+            x, M = P @ g - p * (p @ g), P @ product.T - np.outer(p, p @ product.T)
+            inner = squares[k] / self._size[n] ** 2 - product @ np.column_stack([M, x])
+            c = np.linalg.lstsq(inner[:, :-1], inner[:, -1], rcond=1e-9)[0]
+            rest = (y[held] - A[held] @ (x - M @ c) - C[held] @ c) / self._size[n]
+            errors[k], coefficient = rest @ rest, min(coefficient, c[-1])
         return errors, float(coefficient)
 
     def exchange(self, n: int, own: int, columns: Array) -> None:
