@@ -235,6 +235,9 @@ def _show(log: Log, out: Path | None) -> None:
     for path, contacts in log.contacts.items():
         if contacts:
             show_contacts(path, contacts)
+    if not any(log.contacts.values()) and any(
+            one.count for name, one in log.summary.columns.items() if name.startswith("contacts.")):
+        print("no contacts")
     where = "" if out is None else f" in {out}"
     print(f"{log.states:,} states of {counted(len(log.recordings), 'recording')}{where}")
     for text in _unknown(log):

@@ -270,8 +270,8 @@ def _excite(options: argparse.Namespace) -> None:
           f"{trajectory.condition:.3g}. Look at the motion before you run it: collisions "
           "are not checked.")
     if trajectory.condition > _POOR:
-        print(f"warning: a condition number above {_POOR:g} means that some parameters will hardly "
-              "be determined; use a longer --period, or wider limits", file=sys.stderr)
+        print(f"warning: a condition number above {_POOR:g} means that some parameters will be "
+              "determined poorly; use a longer --period, or wider limits", file=sys.stderr)
 
 
 def _one_thread() -> AbstractContextManager[object]:

@@ -213,7 +213,7 @@ def show_identification(result: "Identification", report: Path | None = None,
                   f"difference from the model before and after{where}.")
     known = sum(kind != "not" for kind in result.base.excitation)
     console.print(f"{known} of {len(result.base.names)} combinations of parameters are determined; "
-                  f"{result.size} samples, {result.seconds:.1f} s.")
+                  f"{result.size} samples; computed in {result.seconds:.1f} s.")
     for text in _further_friction(result):
         console.print(f"further friction: {text}", markup=False)
     for text in result.warnings:

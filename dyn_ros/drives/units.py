@@ -31,7 +31,7 @@ _MOST = 0.5             # of the largest gravity torque: more than friction
 _NAMED = 3              # bodies in a message
 _BEYOND = 3.0           # times the limit, where positions are of the motor
 _REMEDY = ("declare unit, gain and sign in the drives file, or estimate gains from a known load "
-           "(--effort-constant estimate)")
+           "(dyn_ros identify --effort-constant estimate)")
 
 
 def unit_warnings(model: Model, q: Array, v: Array, a: Array, effort: Array) -> list[str]:

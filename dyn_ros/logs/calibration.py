@@ -38,6 +38,7 @@ _WRITTEN = ("gain", "smoothing", "friction_velocity", "effort_constant", "effort
 _HEADER = """\
 # Parameters of observer_node for {name}, also for `dyn_ros log --thresholds`.
 # Arrays have a number for each of {joints}.
+# thresholds.at_rest is added to thresholds.fixed.
 """
 
 

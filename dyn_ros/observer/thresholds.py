@@ -219,7 +219,7 @@ def calibrate_thresholds(external: ArrayLike, v: ArrayLike, dt: float,
     wanted = positive("false_alarms", false_alarms)
     if not len(residual) * dt >= SHORTEST:
         raise ValueError(f"external: expected at least {SHORTEST:g} s of motion, got "
-                         f"{len(residual) * dt:.3g} s; listen for longer")
+                         f"{len(residual) * dt:.3g} s; a longer motion is required")
     nv = residual.shape[1]
     bounds = one_each("friction", friction, nv), one_each("least", least, nv)
     Thresholds(bounds[1], at_rest=bounds[0])            # checks that they are not negative

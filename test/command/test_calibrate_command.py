@@ -112,7 +112,7 @@ def test_contacts(place, tmp_path, capsys):
 def test_a_free_motion_has_none(place, capsys):
     assert contacts(place, "other") == 0
     shown = capsys.readouterr().out
-    assert "contact " not in shown and "contacts.wrist_3_joint" in shown
+    assert "contact " not in shown and "contacts.wrist_3_joint" in shown and "no contacts" in shown
 
 
 @pytest.mark.parametrize("content, message", [
