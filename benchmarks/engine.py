@@ -357,7 +357,7 @@ def report():
         yield (f"NumPy's `fill` takes {memory(nv, nv):.3f} us per state to write a matrix of "
                f"{nv} x {nv} numbers, and {memory(nv, columns):.3f} us for the {nv} x {columns} "
                "numbers of `joint_torque_regressor`. A batch of dyn_ros returns the results of "
-               "all states; the loop with Pinocchio keeps only those of the last one.")
+               "all states; the loop with Pinocchio keeps only the last one.")
     yield from contact_report()
     yield from observer_report()
     yield ""

@@ -179,7 +179,7 @@ def _parameters(specs):
 
 
 def parameters(node):
-    """The parameters of a node, except the common ones and those of markers."""
+    """The parameters of a node, except the common ones and the marker parameters."""
     common = {spec.name for spec in SPECS}
     return _parameters([spec for spec in node.parameters.specs.values()
                         if spec.name not in common and not spec.name.startswith("markers.")])

@@ -141,7 +141,7 @@ def _prepared(options: argparse.Namespace, out: Path) -> Log:
 
 
 def _settings(options: argparse.Namespace) -> Settings:
-    """The settings in --thresholds, and those of options."""
+    """The settings in --thresholds, and in options, which replace them."""
     from ..logs.calibration import load
     from ..logs.quantities import Settings
     values: dict[str, Any] = {} if options.thresholds is None else load(options.thresholds)

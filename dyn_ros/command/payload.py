@@ -13,7 +13,7 @@ from .arguments import Commands, UsageError, reported
 if TYPE_CHECKING:
     from ..identification import PayloadEstimate
 
-_NAME = "estimated"         # as that of ~/estimate_payload of the observer node
+_NAME = "estimated"         # the default of ~/estimate_payload, too
 
 
 def add_payload(commands: Commands) -> None:

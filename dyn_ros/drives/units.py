@@ -70,7 +70,7 @@ def _far_positions(model: Model, q: Array) -> Iterator[str]:
 
 def collapsed_masses(model: Model, parameters: Array, q: Array, v: Array, a: Array, torque: Array
                      ) -> list[str]:
-    """A message if estimated masses are far below those of the description; empty otherwise.
+    """A message if estimated masses are far below the description; empty otherwise.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def collapsed_masses(model: Model, parameters: Array, q: Array, v: Array, a: Arr
                        f"{model.joint_names[i]}" for i in heaviest[:_NAMED])
     more = f" and {len(bodies) - _NAMED} more" if len(bodies) > _NAMED else ""
     return [f"masses collapsed, so this estimate is no success: {masses}{more}. Measured torques "
-            f"are {scale:.2g} times those of the description ({where}): "
+            f"are {scale:.2g} times the torques of the description ({where}): "
             "the likely cause is the unit or gain of the efforts, or gravity that is already "
             f"subtracted; {_REMEDY}"]
 
@@ -129,7 +129,7 @@ def _wrong_efforts(model: Model, q: Array, v: Array, a: Array, effort: Array) ->
 
 
 def _at_rest(model: Model, gravity: Array, effort: Array) -> Iterator[str]:
-    """Messages on mean efforts of a robot that hardly moves: friction may hide small errors."""
+    """Messages on mean efforts of a robot almost at rest: friction may hide small errors."""
     for k in np.flatnonzero(np.abs(gravity) > _MOST * np.abs(gravity).max(initial=1e-9)):
         if not np.isnan(effort[k]) and not 1.0 / _FACTOR < effort[k] / gravity[k] < _FACTOR:
             yield (f"{model.velocity_names[k]}: at rest, its effort is {effort[k]:.3g} with a "
@@ -139,7 +139,7 @@ def _at_rest(model: Model, gravity: Array, effort: Array) -> Iterator[str]:
 
 
 def _of_gravity(model: Model, k: int, columns: dict[int, Array], effort: Array) -> Iterator[str]:
-    """Messages on the effort of joint k; ``columns`` are those of all joints that gravity loads."""
+    """Messages on the effort of joint k; ``columns`` are of all joints that gravity loads."""
     left, own = {j: _left(A, effort) for j, A in columns.items()}, columns[k]
     other = min(left, key=lambda j: left[j])
     if left[other] < min(_OTHER * left[k], 1.0 - _ALMOST):

@@ -77,7 +77,7 @@ class Problem(NamedTuple):
     noise: Array | None     # (nv,), standard deviation of each row, if it is known
     huber: float | None
     regularization: float
-    least: Array            # (nv,), of the noise: that of rounded efforts
+    least: Array            # (nv,), the least noise: of rounded efforts
 
     def first_estimate(self, equations: TorqueEquations) -> Estimate:
         """Estimate until it is known which samples count, and how contacts are eliminated."""

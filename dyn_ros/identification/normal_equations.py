@@ -121,8 +121,8 @@ def jackknife(scores: Array, H: Array, inverse: Array, kinds: np.ndarray | None 
     """Covariance (b, b) of an estimate from those without one stretch of samples, and their number.
 
     ``scores`` (recordings, n, b) and ``H`` (recordings, n, b, b) are the gradients and the normal
-    equations of each stretch, ``inverse`` (b, b) that of the sum. Where neighbors err alike, errors
-    last longer: they count as one stretch (Flyvbjerg and Petersen 1989). So do all of a recording
+    equations of each stretch, ``inverse`` (b, b) the inverse of their sum. Where neighbors err
+    alike, errors last longer: they count as one stretch (Flyvbjerg and Petersen 1989). So do all of a recording
     if their errors are more alike than others, as of friction that changes between recordings. Two
     or three recordings show how much larger errors are for all parameters of one of the ``kinds``
     (b,) together (Birge 1932).

@@ -62,7 +62,7 @@ class PayloadEstimate:
     inertia_lower, inertia_upper : (3, 3) ndarray
         95 % confidence intervals of the inertia [kg m2]; infinite where it is not determined.
     determined : tuple of str
-        Which of the ten the samples determine, such as "m" and "m cx". The others are those of a
+        Which of the ten the samples determine, such as "m" and "m cx". The others are as in a
         sphere of water with this mass and center.
     before, after : (nv,) ndarray
         RMS difference of measured and modeled torque without the payload, and with it and with the
@@ -116,7 +116,7 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
         Standard deviation of the measured torques [N m, N]. Estimated by default.
     friction : bool, optional
         Also estimate by how much Coulomb, viscous and load friction and the offset of joints that
-        move differ from those of the model, as they do from day to day: True, or None, the
+        move differ from the model, as they do from day to day: True, or None, the
         default: of joints that move in both directions. False: friction is as in the model.
 
     Raises
@@ -131,7 +131,7 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
     and links. International Journal of Robotics Research 5 (1986).
     Cameron, A. C., Gelbach, J. and Miller, D.: Robust inference with multiway clustering. Journal
     of Business and Economic Statistics 29 (2011), for the intervals: errors of the model last, and
-    those of one joint are alike.
+    errors of one joint are alike.
 
     Examples
     --------

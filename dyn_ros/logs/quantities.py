@@ -71,7 +71,7 @@ class Settings:
     noise_torque: tuple[float, ...] = ()        # of efforts [N m, N]
     noise_velocity: tuple[float, ...] = ()      # of velocities [rad/s, m/s]
     noise_disturbance: tuple[float, ...] = ()   # of changes of external efforts in 1 s [N m, N]
-    # of contacts, for each velocity of the robot, or one for all; those of ``THRESHOLDS``:
+    # ``THRESHOLDS`` of contacts, for each velocity of the robot, or one for all:
     thresholds_fixed: tuple[float, ...] = ()        # [N m, N]
     thresholds_per_speed: tuple[float, ...] = ()    # [N m s, N s]
     thresholds_at_rest: tuple[float, ...] = ()      # [N m, N]

@@ -75,7 +75,7 @@ SPECS = (
          "Time over which force and line of action in ~/contacts are averaged once the external "
          "efforts of a contact have settled [s]; 0: each state by itself.", limits=(0.0, 60.0)),
     Spec("damping", 0.01, "Lever arm below which forces are damped in ~/external_wrench, because "
-         "the joints hardly feel them [m].", limits=(1e-6, 100.0)),
+         "their torques are small [m].", limits=(1e-6, 100.0)),
     *observer_services.SPECS,
 )
 RESTARTING = frozenset({"method", "gain", "joint_gains", "smoothing", "friction",

@@ -8,7 +8,7 @@ falls as exp(-(x / s)^c). c is 2 for Gaussian noise, less if errors of the model
 heavy, and more if they are bounded. For a given c the average over all s that agree with the peaks
 has a closed form, and so has the probability of c; the threshold is averaged over c. A short
 recording therefore results in wider thresholds than a long one. A single peak that the others do
-not predict, such as that of an abrupt stop, is an alarm that the recording contains.
+not predict, such as an abrupt stop causes, is an alarm that the recording contains.
 """
 from __future__ import annotations
 

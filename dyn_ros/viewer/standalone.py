@@ -61,9 +61,9 @@ def compile_torques(model: Model, names: Sequence[str], say: Callable[[Progress]
 
 
 class Picture:
-    """The markers of one robot, as the nodes publish them by default; `frame` is that of the model.
+    """The markers of one robot, as the nodes publish them by default; in `frame`.
 
-    It is the world, or the root link if only the page moves it.
+    This is the world, or the root link if only the page moves it.
     """
 
     def __init__(self, model: Model, frame: str = WORLD) -> None:

@@ -254,7 +254,7 @@ def test_efforts_behind_the_gear():
 
 
 def test_friction_of_coupled_motors():
-    """A motor of joints 5 and 6 moves although joint 6 rests: friction is that of motors."""
+    """A motor of joints 5 and 6 moves although joint 6 rests: friction belongs to motors."""
     coupling = np.eye(6)
     coupling[5, 4] = 1.0
     robot = with_friction(coupling=coupling, rotor_inertia=np.full(6, 0.1), load_friction=0.05)

@@ -18,7 +18,7 @@ _MOVES = 0.01           # rad/s, m/s: a joint that is never faster is at rest
 _SLOW = 0.15            # of its largest velocity: friction lags behind its sign below
 _FEWEST = 20            # samples in each direction, to determine the friction of a joint
 _CHANGE = 0.5           # of friction: standard deviation of its changes with temperature and time
-_OFFSET = 0.05          # of Coulomb friction: that of the offset between both directions
+_OFFSET = 0.05          # of Coulomb friction: the same of the offset between both directions
 _DEPENDENT = 1e-12      # the squared size of a combination of unit columns that counts as zero
 
 
@@ -37,11 +37,11 @@ class Losses(NamedTuple):
 
 def losses(model: Model, v: Array, tau: Array, weight: Array, friction: bool | None
            ) -> tuple[Losses, np.ndarray]:
-    """How friction may differ from that of the model, and which torques count, (B, nv) of bool.
+    """How friction may differ from the model, and which torques count, (B, nv) of bool.
 
-    Those of slow motors that move do not, nor those of motors with Coulomb friction that rest
-    while others move: what friction withstands at rest changes with the motion. ``friction`` is
-    that of ``identify_payload``.
+    Torques of slow motors that move do not, nor torques of motors with Coulomb friction that rest
+    while others move: what friction withstands at rest changes with the motion. ``friction`` is as
+    for ``identify_payload``.
     """
     drives, used = model.drives, np.ones(v.shape, bool)
     torque = drives.to_motors(torque_without_friction(model, v, tau))

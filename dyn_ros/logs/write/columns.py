@@ -14,7 +14,7 @@ QUANTITIES = ("state", "gravity", "nle", "torque", "residual", "external", "cont
 REQUIREMENTS = {"nle": "velocities", "torque": "velocities", "residual": "velocities and efforts",
                 "external": "velocities and efforts", "contacts": "velocities and efforts",
                 "power": "velocities and efforts"}
-"""What a recording has to contain, besides positions."""
+"""What a recording has to contain, in addition to positions."""
 
 AXES = "x", "y", "z"
 INERTIA = "ixx", "ixy", "ixz", "iyy", "iyz", "izz"

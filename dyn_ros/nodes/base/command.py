@@ -26,7 +26,7 @@ Torques: TypeAlias = Callable[[RobotContext, State, Terms], "Array | None"]
 
 
 def specs(*choices: str) -> tuple[Spec, ...]:
-    """Return the parameters, with the choices of torques besides "none"."""
+    """Return the parameters, with the choices of torques other than "none"."""
     return (
         Spec("command", "none",
              "Torques to publish on ~/command for an effort controller, times command_scale.",

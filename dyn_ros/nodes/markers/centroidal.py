@@ -220,8 +220,7 @@ CONTACT = (
               limits=(0.0, 1.0)),
          reads=ground.reads),
     Kind("support_polygon", support_polygon,
-         "the support polygon: the convex hull of those of contact_frames that are in contact, on "
-         "the ground",
+         "the support polygon: the convex hull of the contact_frames in contact, on the ground",
          0.01, "Width of the line [m].", [0.12, 0.41, 0.2, 1.0], reads=ground.reads),
     Kind("center_of_pressure", center_of_pressure,
          "the center of pressure, on the ground",

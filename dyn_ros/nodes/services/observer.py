@@ -270,7 +270,7 @@ def _caveats(limits: CalibratedThresholds, slow: Sequence[str], wrong: Sequence[
                     "check the model and its friction, whether the efforts of two joints are "
                     "exchanged, and whether something touched the robot")
     if slow:
-        text.append(f"{abbreviated(slow)} hardly moved: faster motions may cause false alarms")
+        text.append(f"{abbreviated(slow)} moved slowly: faster motions may cause false alarms")
     if limits.extrapolated:
         text.append(f"extrapolated from {limits.duration:.0f} s to one false alarm in "
                     f"{1.0 / limits.false_alarms:g} h; a longer recording can give lower "

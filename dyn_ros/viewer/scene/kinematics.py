@@ -40,7 +40,7 @@ class Kinematics:
             self.add(frame.parent, frame.placement[None, :3, 3])
 
     def all_positions(self, q: ArrayLike) -> Array:
-        """Return the positions (..., all joints) that follow from those of `joints` (..., n)."""
+        """Return the positions of all joints (..., all) that follow from `joints` (..., n)."""
         q = np.asarray(q, float)
         known = np.concatenate([q, np.zeros((*q.shape[:-1], 1))], axis=-1)
         result: Array = known[..., self._source] * self._ratio + self._offset
