@@ -122,23 +122,23 @@ def jackknife(scores: Array, H: Array, inverse: Array, kinds: np.ndarray | None 
 
     ``scores`` (recordings, n, b) and ``H`` (recordings, n, b, b) are the gradients and the normal
     equations of each stretch, ``inverse`` (b, b) the inverse of their sum. Where neighbors err
-    alike, errors last longer: they count as one stretch (Flyvbjerg and Petersen 1989). So do all of a recording
-    if their errors are more alike than others, as of friction that changes between recordings. Two
-    or three recordings show how much larger errors are for all parameters of one of the ``kinds``
-    (b,) together (Birge 1932).
+    alike, errors last longer: they count as one stretch (Flyvbjerg and Petersen 1989). So do all of
+    a recording if their errors are more alike than others, as of friction that changes between
+    recordings. Two or three recordings show how much larger errors are for all parameters of one of
+    the ``kinds`` (b,) together (Birge 1932).
     """
     scale = np.sqrt(np.maximum(np.diag(inverse), 1e-300))
     squares, vectors = np.linalg.eigh(inverse / scale / scale[:, None])
     F = scale[:, None] * vectors * np.sqrt(np.maximum(squares, 0.0))
     scores, H = scores @ F, F.T @ H @ F
-    changes = _changes(scores, H, F)
-    whole = _changes(scores.sum(axis=1, keepdims=True), H.sum(axis=1, keepdims=True), F)
+    changes = changes_without(scores, H, F)
+    whole = changes_without(scores.sum(axis=1, keepdims=True), H.sum(axis=1, keepdims=True), F)
     while scores.shape[1] > 1 and scores[..., 0].size >= 2 * _FEWEST_STRETCHES:
         products = (changes[:, ::2] * changes[:, 1::2]).sum(axis=(0, 1))
         if np.mean(products / np.maximum(_variance(changes), 1e-300)) <= 0.0:
             break
         scores, H = scores[:, ::2] + scores[:, 1::2], H[:, ::2] + H[:, 1::2]
-        changes = _changes(scores, H, F)
+        changes = changes_without(scores, H, F)
     ratio = _variance(whole) / np.maximum(_variance(changes), 1e-300)
     if len(whole) >= _FEWEST_RECORDINGS and ratio.mean() > 1.0:
         changes = whole
@@ -149,8 +149,13 @@ def jackknife(scores: Array, H: Array, inverse: Array, kinds: np.ndarray | None 
     return changes.T @ changes * (1.0 - 1.0 / len(changes)), len(changes)
 
 
-def _changes(scores: Array, H: Array, F: Array) -> Array:
-    """How much the estimate changes without each stretch, (recordings, n, b)."""
+def changes_without(scores: Array, H: Array, F: Array) -> Array:
+    """How much an estimate changes without each stretch of samples, (recordings, n, b).
+
+    ``scores`` (recordings, n, m) and ``H`` (recordings, n, m, m) are the gradients and the normal
+    equations of each stretch, in coordinates in which the sum of all H is the identity; ``F``
+    (b, m) is from these coordinates to the estimate.
+    """
     share, axes = np.linalg.eigh(H)
     left = np.einsum("rnij,rni->rnj", axes, scores) / np.maximum(1.0 - share, _LEAST_LEFT)
     changes: Array = np.einsum("rnij,rnj->rni", axes, left) @ F.T

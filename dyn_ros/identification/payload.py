@@ -20,7 +20,7 @@ from ..engine.spatial.inertia import Inertia
 from ..engine.spatial.value import require
 from .base_parameters import NUMBERS
 from .motion.losses import Losses, losses, rest_of
-from .normal_equations import correlation_length
+from .normal_equations import changes_without, correlation_length
 from .physical import decomposed, fit
 from .samples import Samples
 
@@ -33,7 +33,6 @@ _TYPICAL = np.repeat([1.0, 0.1, 0.01], [1, 3, 6])       # per kg: lengths of 0.1
 _SINGULAR = 1e-12       # of the largest eigenvalue of the scaled normal equations
 _ROUNDS = 6             # of noise estimates
 _BLOCKS = 10            # of consecutive samples: more would depend on each other
-_LEAST_LEFT = 0.1       # of the equations, that remain without a block of them
 _MOMENTS = np.array([[4, 5, 7], [5, 6, 8], [7, 8, 9]])   # Ixx ... Izz of the ten numbers
 
 
@@ -311,16 +310,14 @@ def _spread(solved: _Solved, J: Array) -> tuple[Array, Array]:
     """
     F, Z, R = J @ solved.F, solved.PW @ solved.F / solved.sigma[:, None], solved.r / solved.sigma
     edges = np.linspace(0, len(Z), min(len(Z), _BLOCKS) + 1).astype(int)
-    changes, cells = [], []
-    for z, rest in ((Z[i:j], R[i:j]) for i, j in itertools.pairwise(edges)):
-        share, axes = np.linalg.eigh(np.einsum("bki,bkj->ij", z, z, optimize=True))
-        cells.append(np.einsum("bki,bk->ki", z, rest, optimize=True) @ F.T)
-        left = F @ axes / np.maximum(1.0 - share, _LEAST_LEFT)
-        changes.append(left @ axes.T @ np.einsum("bki,bk->i", z, rest, optimize=True))
+    parts = [(Z[i:j], R[i:j]) for i, j in itertools.pairwise(edges)]
+    scores = np.array([np.einsum("bki,bk->ki", z, rest, optimize=True) for z, rest in parts])
+    H = np.array([np.einsum("bki,bkj->ij", z, z, optimize=True) for z, _ in parts])
+    changes, cells = changes_without(scores.sum(axis=1)[None], H[None], F)[0], scores @ F.T
     blocks, joints = len(changes), Z.shape[1]
-    of_blocks = (np.array(changes) ** 2).sum(axis=0) * (1.0 - 1.0 / blocks)
-    of_joints = (np.sum(cells, axis=0) ** 2).sum(axis=0) * joints / max(joints - 1, 1)
-    of_joints = np.maximum(of_joints - (np.array(cells) ** 2).sum(axis=(0, 1)), 0.0)
+    of_blocks = (changes ** 2).sum(axis=0) * (1.0 - 1.0 / blocks)
+    of_joints = (cells.sum(axis=0) ** 2).sum(axis=0) * joints / max(joints - 1, 1)
+    of_joints = np.maximum(of_joints - (cells ** 2).sum(axis=(0, 1)), 0.0)
     variance = of_blocks + of_joints
     freedom = variance ** 2 / np.maximum(            # Satterthwaite 1946
         of_blocks ** 2 / max(blocks - 1, 1) + of_joints ** 2 / max(joints - 1, 1), 1e-300)
