@@ -16,7 +16,7 @@ from ..engine.model import Model
 LONGEST = 0.1           # s: of delays that are tried
 LAGS = 20               # of them, forward and backward
 _EXPLAINED = 0.25       # of the squared error that a cause explains, if it is likely
-POOR = 2.0             # times the noise: an error that noise does not explain
+POOR = 2.0              # times the noise: an error that noise does not explain
 _OWN = 0.9              # of the squared error that parameters for the joint alone explain
 _NOTHING = 0.5          # of the squared torque: the model explains next to nothing
 _LITTLE = 0.05          # of it: the sign, unit and order of the efforts are right
@@ -58,35 +58,41 @@ def likely_causes(model: Model, errors: Errors, noise: Mapping[int, float]) -> d
     parameters for a row alone do not explain, each cause explains a part: torques of other times,
     or an additional term of friction. The largest part decides.
     """
-    causes = {k: _cause(model, errors, k, one) for k, one in noise.items()}
+    W = joint_torque_regressor(model, Data(model), errors.q, errors.v, errors.a)
+    W = model.drives.to_motors(W.swapaxes(1, 2)).swapaxes(1, 2)
+    v = model.drives.motor_velocity(errors.v)
+    causes = {k: _cause(errors, W, v[:, k], k, one, model.drives.delay[k])
+              for k, one in noise.items()}
     if any(late > _CERTAIN for _, late in causes.values()):
         causes = {k: (_FIRST if text in (_OTHER, UNKNOWN) else text, late)
                   for k, (text, late) in causes.items()}
     return {k: text for k, (text, _) in causes.items()}
 
 
-def _cause(model: Model, errors: Errors, k: int, noise: float) -> tuple[str, float]:
-    """The cause for one row, and the part of its squared error that a delay explains."""
+def _cause(errors: Errors, W: Array, v: Array, k: int, noise: float, declared: float
+           ) -> tuple[str, float]:
+    """The cause for row k, and the part of its squared error that a delay explains.
+
+    ``W`` (B, nv, n) are the columns of bodies, ``v`` (B,) is the velocity, ``declared`` the delay.
+    """
     known = np.isfinite(errors.error[:, k])
     if known.sum() < _FEWEST:
         return UNKNOWN, 0.0
-    arrays = {name: array[known] for name, array in errors._asdict().items() if name != "lag"}
-    some = Errors(**arrays, lag=errors.lag)
-    error, torque = some.error[:, k], some.torque[:, :, k]
-    measured = torque[:, len(some.lag) // 2]
+    v, error, torque = v[known], errors.error[known, k], errors.torque[known, :, k]
+    measured = torque[:, len(errors.lag) // 2]
     part = float(error @ error) / max(float(measured @ measured), 1e-300)
     if part > _NOTHING:
         return UNKNOWN, 0.0
-    basis, v = _basis(model, some, k), model.drives.motor_velocity(some.v)[:, k]
+    basis = _basis(np.hstack([W[known, k], errors.features[known, k]]))
     left = np.square(torque - basis @ (basis.T @ torque)).sum(axis=0)
     own = error - basis @ (basis.T @ error)
-    late, delay = _delay(left, some.lag)
+    late, delay = _delay(left, errors.lag)
     load, factor = _explained(np.abs(measured - error) * np.sign(v), basis, own)
     speed, _ = _explained(np.sqrt(np.abs(v)) * np.sign(v), basis, own)
     best, alone = max(late, load, speed), 1.0 - float(own @ own) / float(error @ error)
     if best > _EXPLAINED and best == late:
         text = _LATE.format("late" if delay > 0.0 else "early", abs(1e3 * delay), late,
-                            model.drives.delay[k] + delay)
+                            declared + delay)
     elif best > _EXPLAINED:
         text = _LOAD.format(factor, load) if best == load else _SPEED.format(speed)
     elif alone > _OWN and own @ own < len(own) * (POOR * noise) ** 2:
@@ -96,11 +102,8 @@ def _cause(model: Model, errors: Errors, k: int, noise: float) -> tuple[str, flo
     return text, late
 
 
-def _basis(model: Model, some: Errors, k: int) -> Array:
-    """An orthonormal basis of what parameters of the bodies and of row k explain, (B, n)."""
-    W = joint_torque_regressor(model, Data(model), some.q, some.v, some.a)
-    W = model.drives.to_motors(W.swapaxes(1, 2))[:, :, k]
-    A = np.hstack([W, some.features[:, k]])
+def _basis(A: Array) -> Array:
+    """An orthonormal basis of what the columns of parameters explain, (B, n)."""
     A = A[:, np.abs(A).max(axis=0) > 0.0]
     U, s, _ = np.linalg.svd(A / np.linalg.norm(A, axis=0), full_matrices=False)
     basis: Array = U[:, s > _SINGULAR * s[0]]
