@@ -135,7 +135,8 @@ class _HeldOut:
 
     def __init__(self, rows: Array, torque: Array, counts: np.ndarray) -> None:
         self._rows, self._torque, self._counts = rows, torque, counts
-        self._ends = np.linspace(0, rows.shape[1], _STRETCHES + 1).astype(int).tolist()
+        ends = np.linspace(0, rows.shape[1], _STRETCHES + 1).astype(int).tolist()
+        self._stretches = [slice(*some) for some in itertools.pairwise(ends)]
         self._size: Array = np.std(torque, axis=1)
         for _ in range(_WEIGHTINGS):
             self._solve()
@@ -144,12 +145,11 @@ class _HeldOut:
         self._solve()
 
     def _solve(self) -> None:
-        H, g = [], []
-        for start, stop in itertools.pairwise(self._ends):
-            size = self._size[:, None]
-            one = (self._rows[:, start:stop] / size[..., None]).reshape(-1, self._rows.shape[2])
+        H, g, size = [], [], self._size[:, None]
+        for some in self._stretches:
+            one = (self._rows[:, some] / size[..., None]).reshape(-1, self._rows.shape[2])
             H.append(one.T @ one)
-            g.append((self._torque[:, start:stop] / size).ravel() @ one)
+            g.append((self._torque[:, some] / size).ravel() @ one)
         self._right = sum(g) - np.array(g)
         self._inverse = np.stack([_inverse(sum(H) - one) for one in H])
         self.x = _inverse(sum(H)) @ sum(g)
@@ -163,12 +163,11 @@ class _HeldOut:
         """
         A, y, C = self._rows[n], self._torque[n], columns * self._counts[n][:, None]
         one = np.column_stack([C, y])
-        stretches = [slice(*ends) for ends in itertools.pairwise(self._ends)]
-        squares = np.stack([C[some].T @ one[some] for some in stretches])
-        products = np.stack([C[some].T @ A[some] for some in stretches])
+        squares = np.stack([C[some].T @ one[some] for some in self._stretches])
+        products = np.stack([C[some].T @ A[some] for some in self._stretches])
         squares, products = squares.sum(axis=0) - squares, products.sum(axis=0) - products
         errors, coefficient = np.zeros(_STRETCHES), np.inf
-        for k, held in enumerate(stretches):
+        for k, held in enumerate(self._stretches):
             P, g, product = self._inverse[k], self._right[k], products[k] / self._size[n] ** 2
             p = P[own] / np.sqrt(P[own, own])       # without this column of its own
             x, M = P @ g - p * (p @ g), P @ product.T - np.outer(p, p @ product.T)

@@ -213,10 +213,9 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     _require_options(regularization, huber, held_out, contact_dimension)
     training, held = blocks(len(samples), held_out, seed,
                             _HELD_CONTACTS if samples.contacts else _HELD)
-    terms = FrictionTerms.none(model)
+    rows, terms = _rows(training), FrictionTerms.none(model)
     if friction or stribeck is not None:
-        terms = choose_terms(model, samples, _rows(training), velocity,
-                             _allowed(friction, friction_terms))
+        terms = choose_terms(model, samples, rows, velocity, _allowed(friction, friction_terms))
     _require_support(model, samples)
     while True:
         unknowns = Unknowns(model, chosen, bool(samples.contacts), dict(zip(TERMS, terms.chosen)))
@@ -225,7 +224,7 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
         reference = Reference(unknowns, base, samples, shapes)
         problem = Problem(unknowns, base, reference, given, huber, regularization,
                           resolution(model.drives.to_motors(samples.tau)))
-        some = TorqueEquations(unknowns, samples, _rows(training),
+        some = TorqueEquations(unknowns, samples, rows,
                                conditions_of(model, samples, terms, contact_dimension), threads,
                                progress)
         first = problem.first_estimate(some)
