@@ -70,6 +70,14 @@ def split_arguments(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     return own, xacro
 
 
+def add_command(commands: Commands, name: str, run: Callable[[argparse.Namespace], int | None],
+                text: str) -> argparse.ArgumentParser:
+    """Add a command; ``run`` returns its exit code, or None for 0."""
+    command = commands.add_parser(name, help=text, description=text)
+    command.set_defaults(run=run)
+    return command
+
+
 def add_robot(command: argparse.ArgumentParser) -> None:
     """Add the robot description as the first argument."""
     command.add_argument("robot", type=Path, metavar="FILE", help=ROBOT)

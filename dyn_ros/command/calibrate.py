@@ -21,8 +21,7 @@ def add_calibrate(commands: Commands) -> None:
     """Add the command ``calibrate``."""
     text = ("Calibrate thresholds of external efforts from recordings in which nothing touches "
             "the robot.")
-    command = commands.add_parser("calibrate", help=text, description=text)
-    command.set_defaults(run=_calibrate)
+    command = arguments.add_command(commands, "calibrate", _calibrate, text)
     arguments.add_robot(command)
     arguments.add_drives(command)
     arguments.add_recordings(command)

@@ -14,8 +14,7 @@ from .arguments import Commands, UsageError, read_robot, reported
 def add_export(commands: Commands) -> None:
     """Add the command."""
     text = "Write a library for C and C++, or the file of a robot that it reads."
-    command = commands.add_parser("export", help=text, description=text)
-    command.set_defaults(run=_export)
+    command = arguments.add_command(commands, "export", _export, text)
     command.add_argument("-o", "--out", type=Path, metavar="PATH",
                          help="folder of the library; with --model, the file to write (default: "
                               "the robot's path, with the suffix .dynros)")

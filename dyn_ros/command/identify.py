@@ -17,6 +17,7 @@ from ..drives import save_drives
 from ..drives.efforts import rescaled
 from ..engine.kernel.types import Array
 from ..engine.model import Model
+from ..engine.model.drives import LARGEST
 from ..engine.model.urdf.text import encoding_of
 from ..engine.model.write import write_urdf
 from . import arguments, recorded
@@ -25,14 +26,11 @@ from .arguments import Commands, UsageError, positive, reported
 if TYPE_CHECKING:
     from ..identification import GainEstimate, Identification, JointResult, Samples
 
-_LARGEST = 1e12         # torque per unit of effort, as of samples
-
 
 def add_identify(commands: Commands) -> None:
     """Add the command ``identify``."""
     text = "Estimate a robot's inertias and friction from recordings of its torques."
-    command = commands.add_parser("identify", help=text, description=text)
-    command.set_defaults(run=_identify)
+    command = arguments.add_command(commands, "identify", _identify, text)
     arguments.add_robot(command)
     arguments.add_drives(command)
     arguments.add_recordings(command)
@@ -190,9 +188,9 @@ def _constants(options: argparse.Namespace, model: Model) -> Array | None:
         words = words * model.nv
     constants = tables.numbers("effort-constant", words, model.velocity_names, np.ones(model.nv))
     for name, constant in zip(model.velocity_names, constants):
-        if not 0.0 < abs(constant) < _LARGEST:
+        if not 0.0 < abs(constant) < LARGEST:
             raise UsageError(f"--effort-constant: expected numbers other than 0, below "
-                             f"{_LARGEST:g}, got "
+                             f"{LARGEST:g}, got "
                              f"{constant:g} for {name}; lock a joint without efforts (--lock)")
     return constants
 

@@ -32,8 +32,7 @@ _LISTED = 50            # recordings that are listed at the end
 def add_log(commands: Commands) -> None:
     """Add the command ``log``."""
     text = "Compute torques, external efforts and more from recordings."
-    command = commands.add_parser("log", help=text, description=text)
-    command.set_defaults(run=_log)
+    command = arguments.add_command(commands, "log", _log, text)
     arguments.add_recordings(command)
     command.add_argument("--robot", type=Path, metavar="FILE",
                          help=f"{arguments.ROBOT} (default: the one in each recording)")

@@ -124,8 +124,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_demo(commands: Commands) -> None:
     text = "Move a robot and show its gravity torques, nonlinear effects and inertia live."
-    command = commands.add_parser("demo", help=text, description=text)
-    command.set_defaults(run=_demo)
+    command = arguments.add_command(commands, "demo", _demo, text)
     command.add_argument("--robot", type=Path, metavar="FILE",
                          help=f"another robot: {arguments.ROBOT} (default: arm7, part of this "
                               "package)")
@@ -161,8 +160,7 @@ def _demo(options: argparse.Namespace) -> None:
 
 def _add_info(commands: Commands) -> None:
     text = "Show a robot's joints, masses and limits, and warnings about its description."
-    command = commands.add_parser("info", help=text, description=text)
-    command.set_defaults(run=_info)
+    command = arguments.add_command(commands, "info", _info, text)
     arguments.add_robot(command)
     arguments.add_root_joint(command)
     arguments.add_formats(command)
@@ -175,8 +173,7 @@ def _info(options: argparse.Namespace) -> None:
 
 def _add_torque(commands: Commands) -> None:
     text = "Show the torques of a robot in a state: gravity, nonlinear effects, inverse dynamics."
-    command = commands.add_parser("torque", help=text, description=text)
-    command.set_defaults(run=_torque)
+    command = arguments.add_command(commands, "torque", _torque, text)
     arguments.add_robot(command)
     arguments.add_root_joint(command)
     arguments.add_formats(command)
@@ -201,8 +198,7 @@ def _torque(options: argparse.Namespace) -> None:
 def _add_check(commands: Commands) -> None:
     text = ("Check a description for masses, inertias, meshes and limits that are impossible or "
             "implausible.")
-    command = commands.add_parser("check", help=text, description=text)
-    command.set_defaults(run=_check)
+    command = arguments.add_command(commands, "check", _check, text)
     arguments.add_robot(command)
     arguments.add_root_joint(command)
     command.add_argument("--mesh-path", type=folder, action="append", default=[], metavar="FOLDER",
@@ -285,8 +281,7 @@ def _one_thread() -> AbstractContextManager[object]:
 
 def _add_precompile(commands: Commands) -> None:
     text = "Compile the algorithms in advance, so that nodes start quickly."
-    command = commands.add_parser("precompile", help=text, description=text)
-    command.set_defaults(run=_precompile)
+    command = arguments.add_command(commands, "precompile", _precompile, text)
     command.add_argument("algorithms", nargs="*", metavar="ALGORITHM",
                          help="for example rnea crba (default: all)")
 

@@ -19,8 +19,7 @@ _NAME = "estimated"         # the default of ~/estimate_payload, too
 def add_payload(commands: Commands) -> None:
     """Add the command ``payload``."""
     text = "Weigh what a robot carries, from recordings with it."
-    command = commands.add_parser("payload", help=text, description=text)
-    command.set_defaults(run=_payload)
+    command = arguments.add_command(commands, "payload", _payload, text)
     arguments.add_robot(command)
     arguments.add_drives(command)
     arguments.add_recordings(command)

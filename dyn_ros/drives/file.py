@@ -13,6 +13,7 @@ import numpy as np
 
 from ..engine.kernel.types import Array
 from ..engine.model import Drives, Model
+from ..engine.model.drives import LARGEST
 
 _OF_MODEL = {"armature": 0.0, "damping": 0.0, "friction": 0.0}
 _OF_DRIVES = {"delay": 0.0, "offset": 0.0, "load_friction": 0.0, "root_friction": 0.0,
@@ -22,7 +23,6 @@ _EFFORT = ("unit", "gain", "gear_ratio", "gravity_compensated", "side")
 _KEYS = (*_EFFORT, *_OF_MODEL, *_OF_DRIVES)
 _SIDES = ("motor", "link")
 _ROTOR = ("armature", "rotor_inertia")
-_LARGEST = 1e12         # as of samples
 _DIGITS = 10            # that are written
 _HEADER = """\
 # What the drives of {name} report as effort, and what they lose to friction.
@@ -210,10 +210,10 @@ def _number(where: str, key: str, value: Any) -> float:
     try:
         number = float(value)           # also of a text: 1e-3 is one in YAML 1.1
     except (OverflowError, TypeError, ValueError):
-        number = _LARGEST
-    if isinstance(value, bool) or _LARGEST <= abs(number) < np.inf:
+        number = LARGEST
+    if isinstance(value, bool) or LARGEST <= abs(number) < np.inf:
         raise ValueError(f"{where}{key}: expected a number, got {value!r:.80}; the largest "
-                         f"is {_LARGEST:g}")
+                         f"is {LARGEST:g}")
     return number
 
 

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engine.kernel.types import Array, ArrayLike
+from ...engine.model.drives import LARGEST
 from ...engine.model.inputs import as_array, coordinate, require_model, require_valid
 from ...engine.model.model import Model
 from ...engine.model.moments import Moment, interval
 from .stamps import readable
 
 _CHUNK = 65536
-_LARGEST = 1e12                 # rad, m, N m: no measurement is that large
 _FARTHEST = 1e9                 # s: no recording is twice that long
 _END = 0.05                     # of the rows, at each end, among which corrupt ones are left out
 
@@ -67,7 +67,7 @@ def measured_rows(time: Array, raw: Mapping[str, Array | None]) -> slice:
     for rows in (slice(0, end), slice(count - end, count)):
         for array in raw.values():
             if array is not None:
-                outside = ~(np.abs(array[rows]) < _LARGEST)
+                outside = ~(np.abs(array[rows]) < LARGEST)
                 corrupt[rows] |= outside.any(axis=tuple(range(1, outside.ndim)))
     if corrupt[end:count - end].any():
         return slice(0, count)
@@ -114,11 +114,11 @@ def check(model: Model, time: Array, raw: dict[str, Array | None],
         axes = {"q": ("nq",), "f_ext": ("njoints", 6)}.get(name, ("nv",))
         for start in range(rows.start, rows.stop, _CHUNK):
             some = slice(start, min(start + _CHUNK, rows.stop))
-            if array is None or (np.abs(array[some]) < _LARGEST).all():
+            if array is None or (np.abs(array[some]) < LARGEST).all():
                 continue
-            row, *rest = map(int, np.argwhere(~(np.abs(array[some]) < _LARGEST))[0])
+            row, *rest = map(int, np.argwhere(~(np.abs(array[some]) < LARGEST))[0])
             index = (start + row, *rest)
-            limit = f" below {_LARGEST:g}" if np.isfinite(array[index]) else ""
+            limit = f" below {LARGEST:g}" if np.isfinite(array[index]) else ""
             raise ValueError(
                 f"{name}: expected finite numbers{limit}, got {array[index]:g} in "
                 f"{name}[{', '.join(map(str, index))}]{coordinate(model, axes, index)} at time "
