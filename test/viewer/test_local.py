@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The robot of `dyn_ros view`, which is simulated in the process of its page; without a browser."""
+import threading
 import time
 from types import SimpleNamespace
 
@@ -81,14 +82,20 @@ def show(monkeypatch):
         page.close()
 
 
-def test_it_moves_before_the_engine_is_compiled(show, monkeypatch):
-    reports = []
+def compiling(monkeypatch, count):
+    """The first of some functions is compiled; the others are, once the event is set."""
+    compiled = threading.Event()
 
     def precompile(names, progress, **options):
-        progress(1, 3, "rnea")
-        while not reports:
-            time.sleep(0.01)
+        progress(1, count, "rnea")
+        compiled.wait(60.0)
+        progress(count, count, "")
     monkeypatch.setattr(dyn_ros, "precompile", precompile)
+    return compiled
+
+
+def test_it_moves_before_the_engine_is_compiled(show, monkeypatch):
+    compiled = compiling(monkeypatch, 3)
     page = show()
     page.advance(2.0)
     assert "compiling the torques: 1 of 3" in page.session.panel._status.content
@@ -99,7 +106,7 @@ def test_it_moves_before_the_engine_is_compiled(show, monkeypatch):
     page.slide(1, 0.5)
     page.advance(3.0)
     assert page.session._q[1] == pytest.approx(0.5, abs=1e-3)
-    reports.append(True)
+    compiled.set()
     page.start()
     assert page.session._q[1] == pytest.approx(0.5, abs=0.02)      # it does not jump
     assert np.isfinite(page.torques("gravity")).all()
@@ -244,20 +251,13 @@ def test_the_floor_is_where_the_motion_is_lowest(show):
 
 
 def test_plots_say_what_they_wait_for(show, monkeypatch):
-    waits = []
-
-    def precompile(names, progress, **options):
-        progress(1, 4, "rnea")
-        while not waits:
-            time.sleep(0.01)
-        progress(4, 4, "")
-    monkeypatch.setattr(dyn_ros, "precompile", precompile)
+    compiled = compiling(monkeypatch, 4)
     page = show()
     monkeypatch.setattr(page.session.server, "get_clients", lambda: {0: None})
     page.advance(2.0)
     note = page.session.panel._narrow_plots._note
     assert "compiling the torques: 1 of 4" in note.content and 'value="0.250"' in note.content
-    waits.append(True)
+    compiled.set()
     page.start()
     page.advance(0.5)
     assert not note.visible
