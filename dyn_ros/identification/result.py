@@ -38,8 +38,8 @@ class JointResult:
     noise : float
         Standard deviation of the noise of the measured torque, from the second differences of
         consecutive residuals, also of samples that were not held out; at least the noise of
-        rounding, if efforts have steps [N m, N]. No model can have a smaller error. Of a base, the noise of
-        whose motion is smooth, it is ``after``.
+        rounding, if efforts have steps [N m, N]. No model can have a smaller error. Of a base, the
+        noise of whose motion is smooth, it is ``after``.
     torque : float
         RMS measured torque [N m, N].
 

@@ -61,7 +61,7 @@ def compile_torques(model: Model, names: Sequence[str], say: Callable[[Progress]
 
 
 class Picture:
-    """The markers of one robot, as the nodes publish them by default; in `frame`.
+    """The markers of one robot in `frame`, as the nodes publish them by default.
 
     This is the world, or the root link if only the page moves it.
     """
