@@ -93,8 +93,8 @@ def test_a_payload_is_weighed_by_currents(client, node, robot, real):
     loaded = dyn_ros.Model.from_urdf_file(ARM7)
     loaded.set_payload("load", "tool", mass, [0.02, -0.03, 0.05], 1e-3 * np.eye(3))
     data = dyn_ros.Data(loaded)
-    for pose in range(4):
-        q = rng.uniform(-1.0, 1.0, 7)
+    # drawn before the noise, of which there is as much as there are states until the response
+    for pose, q in enumerate(rng.uniform(-1.0, 1.0, (4, 7))):
         tau = dyn_ros.generalized_gravity(loaded, data, q).copy()
 
         def change(*_, q=q, tau=tau):
