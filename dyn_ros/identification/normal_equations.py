@@ -101,7 +101,8 @@ def settled(distance: np.ndarray, squares: Array) -> int:
 def resolution(efforts: Array) -> Array:
     """Standard deviation of the rounding of efforts (B, n), (n,): their step over sqrt(12)."""
     steps = np.diff(np.sort(efforts[::1 + len(efforts) // _SORTED], axis=0), axis=0)
-    rounding = _SAME * np.abs(efforts).max(axis=0, initial=0.0)
+    rounding = _SAME * np.maximum(efforts.max(axis=0, initial=0.0),
+                                  -efforts.min(axis=0, initial=0.0))
     least = np.where(steps > rounding, steps, np.inf).min(axis=0, initial=np.inf)
     return np.where(np.isfinite(least), least, 0.0) / np.sqrt(12.0)
 
