@@ -41,6 +41,7 @@ class Robot:
         if described:
             self.session.show_robot(read_urdf(ARM.read_text()), ARM.read_text())
             self.session.drawing.families["dynamics/markers", "torque"] = True
+        self.lock = threading.Lock()        # a session belongs to one thread at a time
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -49,13 +50,14 @@ class Robot:
         last = time.monotonic()
         while not self._ended.wait(0.05):
             now = time.monotonic()
-            if self.described:
-                names = self.session.robot.names
-                q = 0.3 * np.sin(now + np.arange(7.0))
-                self.session.receive_states(names, q)
-                self.session.receive_torques("gravity", names, 10.0 * q)
-                self.session.receive_torques("nle", names, 11.0 * q)
-                self.session.update(now, now - last)
+            with self.lock:
+                if self.described:
+                    names = self.session.robot.names
+                    q = 0.3 * np.sin(now + np.arange(7.0))
+                    self.session.receive_states(names, q)
+                    self.session.receive_torques("gravity", names, 10.0 * q)
+                    self.session.receive_torques("nle", names, 11.0 * q)
+                    self.session.update(now, now - last)
             last = now
 
     def close(self):
@@ -154,9 +156,8 @@ def test_a_new_robot_is_arranged_too(open_page):
     try:
         page = open_page(robot.session.address, 1280, 800)
         until(lambda: tabs(page) == TWO, lambda: tabs(page))
-        robot.described = False
-        robot.session.show_robot(read_urdf(ARM.read_text()), ARM.read_text())
-        robot.described = True
+        with robot.lock:
+            robot.session.show_robot(read_urdf(ARM.read_text()), ARM.read_text())
         page.wait_for_timeout(1000)
         until(lambda: tabs(page) == TWO, lambda: tabs(page))
         until(lambda: page.locator("[data-joint=wrist_roll] .gravity").count() == 1)
