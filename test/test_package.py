@@ -22,6 +22,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+import yaml
 
 import dyn_ros
 from dyn_ros.engine.machine_code import library
@@ -66,6 +67,9 @@ def test_one_version():
     assert PACKAGE.findtext("version") == VERSION
     assert dyn_ros.__version__ == VERSION
     assert released[0] == VERSION
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == VERSION
+    assert citation["license"] == SETUP["metadata"]["license"]
 
 
 def test_installed_version():
