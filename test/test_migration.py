@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""docs/migration: all calls in it run, and the results of both libraries agree."""
+"""docs/migration: the calls of both libraries run, and their results agree."""
+import itertools
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,23 +15,40 @@ import dyn_ros
 import peer
 from dyn_ros.engine.call.algorithm import ALGORITHMS
 
-FOLDER = Path(__file__).resolve().parents[1] / "docs" / "migration"
-PAGE = "\n".join((FOLDER / f"{name}.md").read_text() for name in ("pinocchio", "kdl", "idyntree"))
-TABLES = dict(re.findall(r"^##? (?:Migration from )?(.*?)\n(.*?)(?=^#|\Z)", PAGE,
+TEST = Path(__file__).resolve().parent
+FOLDER = TEST.parent / "docs" / "migration"
+PINOCCHIO = (FOLDER / "pinocchio.md").read_text()
+CALLS = "\n".join([(TEST / "pinocchio_calls.md").read_text(),
+                   *((FOLDER / f"{name}.md").read_text() for name in ("kdl", "idyntree"))])
+TABLES = dict(re.findall(r"^##? (?:Migration from )?(.*?)\n(.*?)(?=^#|\Z)", CALLS,
                          re.MULTILINE | re.DOTALL))
-FIRST = re.findall(r"`(pin[^`]+)`", re.search(r"^In Pinocchio, each row.*?\n\n", TABLES["Contacts"],
+FIRST = re.findall(r"`(pin[^`]+)`", re.search(r"^Each row begins.*?\n\n", TABLES["Contacts"],
                                               re.MULTILINE | re.DOTALL)[0])
 ONE_DOF = 6                          # joints at the end of either robot
 COMPARED = ("Model and configurations", "Algorithms", "Derivatives", "Values", "Contacts")
 
 
+def cells(text):
+    """For each row of the tables in a text, the pieces of code in its first two cells."""
+    return [[re.findall(r"`([^`]+)`", cell) for cell in re.split(r" \| ", line.strip("| "))[:2]]
+            for line in re.findall(r"^\| .*`.*$", text, re.MULTILINE)]
+
+
 def rows(*titles):
     """pytest parameters ``theirs, ours``: lists of pieces of code, the last one has the value."""
-    found = [(title, re.split(r" \| ", line.strip("| "))[:2]) for title in titles
-             for line in re.findall(r"^\| .*`.*$", TABLES[title], re.MULTILINE)]
     return pytest.mark.parametrize("theirs, ours", [
-        pytest.param(FIRST * (title == "Contacts") + theirs, ours, id=row[1].strip("`"))
-        for title, row in found for theirs, ours in [[re.findall(r"`([^`]+)`", x) for x in row]]])
+        pytest.param(FIRST * (title == "Contacts") + theirs, ours, id="`, `".join(ours))
+        for title in titles for theirs, ours in cells(TABLES[title])])
+
+
+def names(code):
+    return set(re.findall(r"\w+", " ".join(code)))
+
+
+def in_snake_case(name):
+    """A name as the page says that it follows from Pinocchio's."""
+    name = re.sub(r"^(compute|get)(?=[A-Z])", "", name)
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 def value(code, names):
@@ -42,11 +60,28 @@ def value(code, names):
 
 def test_no_row_is_left_out():
     assert {title for title, text in TABLES.items() if "\n| " in text} == {
-        *COMPARED, "Not available in Pinocchio's Python interface", "KDL", "iDynTree"}
+        *COMPARED, "Only in dyn_ros", "KDL", "iDynTree"}
 
 
 def test_every_algorithm_has_a_row():
-    assert [name for name in ALGORITHMS if f"dyn_ros.{name}(" not in PAGE] == []
+    assert [name for name in ALGORITHMS if f"dyn_ros.{name}(" not in CALLS] == []
+
+
+@pytest.mark.parametrize("theirs, ours", [
+    pytest.param(theirs, ours, id=theirs[0]) for theirs, ours in cells(PINOCCHIO)])
+def test_the_names_on_the_page_are_in_calls_that_agree(theirs, ours):
+    calls = [call for title in (*COMPARED, "Only in dyn_ros") for call in cells(TABLES[title])]
+    last = [[re.split(r"\.|::", name)[-1] for name in side] for side in (theirs, ours)]
+    pairs = zip(*last) if len(theirs) == len(ours) else itertools.product(*last)
+    assert [(one, other) for one, other in pairs if not any(
+        one in names(call[0]) and other in names(call[1]) for call in calls)] == []
+
+
+@rows(*COMPARED)
+def test_a_name_that_is_not_pinocchios_in_snake_case_is_on_the_page(theirs, ours):
+    listed = names(name for _, side in cells(PINOCCHIO) for name in side)
+    called = set(re.findall(r"(?<!data)\.(\w+)", " ".join(ours)))      # test_data_table.py has data
+    assert called - listed - set(map(in_snake_case, names(theirs))) == set()
 
 
 # --- what both are asked about
@@ -181,7 +216,7 @@ def finite(x):
     return isinstance(x, (dyn_ros.Model, dyn_ros.Data)) or bool(np.isfinite(np.asarray(x)).all())
 
 
-@rows("Not available in Pinocchio's Python interface", "KDL")
+@rows("Only in dyn_ros", "KDL")
 def test_our_call_answers(arm, theirs, ours):
     assert finite(value(ours, arm))
 
