@@ -8,11 +8,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+CONTINUED = ("contacts.md", "engine.md")    # the snippets of a page continue each other
 SNIPPETS = [pytest.param(page, code, id=f"{page.name}-{n}") for page in PAGES
             for n, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.S))
             # nodes/test_tutorial.py, nodes/test_contributing.py
-            if page.name not in ("tutorial.md", "CONTRIBUTING.md", "architecture.md",
-                                 "contacts.md")]
+            if page.name not in ("tutorial.md", "CONTRIBUTING.md", "architecture.md", *CONTINUED)]
 
 
 @pytest.mark.parametrize("page, code", SNIPPETS)
@@ -21,11 +21,12 @@ def test_snippets_run(page, code, monkeypatch):
     exec(compile(code, str(page), "exec"), {"__name__": "__main__"})
 
 
-def test_the_snippets_about_contacts_continue_each_other(monkeypatch):
+@pytest.mark.parametrize("page", CONTINUED)
+def test_snippets_that_continue_each_other_run(page, monkeypatch):
     monkeypatch.chdir(ROOT)
-    page, names = ROOT / "docs" / "contacts.md", {"__name__": "contacts"}
-    for code in re.findall(r"```python\n(.*?)```", page.read_text(), re.S):
-        exec(compile(code, str(page), "exec"), names)
+    names = {"__name__": page}
+    for code in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.S):
+        exec(compile(code, page, "exec"), names)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
