@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import arguments
+from . import arguments, recorded
 from .arguments import Commands, positive, reported
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ def add_calibrate(commands: Commands) -> None:
     command.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.yaml",
                          help="write parameters of observer_node, also for log --thresholds")
     arguments.add_root_joint(command)
+    recorded.add_columns(command)
+    recorded.add_lock(command, "its mean, in tables")
     command.add_argument("--false-alarms", type=positive, default=0.1, metavar="PER_HOUR",
                          help="wanted rate of false alarms of the robot (default: 0.1)")
     arguments.add_observer(command, "a tenth of the sampling rate, up to 100", "the gain")
@@ -42,8 +44,11 @@ def _calibrate(options: argparse.Namespace) -> None:
     model = arguments.read_model(options)
     arguments.require_folders(options.output)
     with tables.progress("reading", TimeElapsedColumn()), reported():
+        paths = discover(options.recordings)
+        arm = recorded.locked(options, model, paths)
         found = calibrate(
-            model, discover(options.recordings), gain=options.gain, smoothing=options.smoothing,
+            arm, paths, columns=recorded.given_columns(options, model, paths),
+            gain=options.gain, smoothing=options.smoothing,
             effort_delay=options.effort_delay, effort_constant=options.effort_constant,
             false_alarms=options.false_alarms, topics=tuple(options.topic) or None,
             odometry=options.odometry, since=options.since, until=options.until,

@@ -18,7 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ..logs.write.columns import QUANTITIES, REQUIREMENTS, known_quantities
-from . import arguments
+from . import arguments, recorded
 from .arguments import Commands, UsageError, as_option, positive, reported
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ def add_log(commands: Commands) -> None:
                          help=f"{arguments.ROBOT} (default: the one in each recording)")
     arguments.add_drives(command)
     arguments.add_root_joint(command)
+    recorded.add_columns(command)
+    recorded.add_lock(command, "its mean, in tables")
     command.add_argument("--compute", nargs="+", action="extend", metavar="QUANTITY",
                          choices=QUANTITIES, default=[],
                          help=f"any of {', '.join(QUANTITIES)} (default: state)")
@@ -115,12 +117,16 @@ def _prepared(options: argparse.Namespace, out: Path) -> Log:
     if options.format == "mcap":            # which contains the joint states too
         wanted = ["state", *wanted]
     quantities = known_quantities(wanted)
-    if options.drives is not None and options.robot is None:
-        raise UsageError("--drives: pass --robot too, the description of the robot with them")
+    for option in ("drives", "columns", "lock"):
+        if getattr(options, option) and options.robot is None:
+            raise UsageError(f"--{option}: pass --robot too, the description of the robot")
     if "contacts" in quantities and options.thresholds is None:
         raise UsageError("contacts: pass --thresholds FILE.yaml, which `dyn_ros calibrate` writes "
                          "from recordings in which nothing touches the robot")
-    model = None if options.robot is None else arguments.read_model(options)
+    paths = discover(options.recordings)
+    model = whole = None if options.robot is None else arguments.read_model(options)
+    if whole is not None:
+        model = recorded.locked(options, whole, paths)
     if model is not None and "contacts" in quantities:
         thresholds(model, settings)
     write = Write(quantities, settings, options.format, options.rate)
@@ -128,14 +134,14 @@ def _prepared(options: argparse.Namespace, out: Path) -> Log:
         robot=model, topics=tuple(options.topic) or None, odometry=options.odometry,
         since=options.since, until=options.until, staleness=options.staleness,
         root_joint=None if options.root_joint == "fixed" else options.root_joint,
-        overlap=overlap(quantities, settings, model))
+        overlap=overlap(quantities, settings, model),
+        columns={} if whole is None else recorded.given_columns(options, whole, paths))
     robot = None
     if model is not None:
-        content = arguments.robot_text(options).encode()
+        content = f"{arguments.robot_text(options)}{options.lock}{options.columns}".encode()
         if options.drives is not None:
             content += options.drives.read_bytes()
         robot = hashlib.sha256(content).hexdigest()[:16]
-    paths = discover(options.recordings)
     return Log(paths, request, write, out, described(request, write, robot), options.overwrite)
 
 

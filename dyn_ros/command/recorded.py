@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..engine.model import Model
 from ..logs.formats import TABLES
 from . import arguments
@@ -15,6 +17,7 @@ from .arguments import UsageError, positive, reported
 
 if TYPE_CHECKING:
     from ..identification import Samples
+    from ..identification.columns import Columns
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -24,22 +27,67 @@ def add_options(command: argparse.ArgumentParser) -> None:
                               "and errors of the torques)")
     command.add_argument("--velocity", action="store_true",
                          help="use the measured velocities as well")
+    add_columns(command)
+    add_lock(command, "its mean", ". Joints that were not recorded or do not move are locked "
+                                  "anyway")
+
+
+def add_columns(command: argparse.ArgumentParser) -> None:
+    """Add the option ``--columns``."""
     command.add_argument("--columns", type=arguments.column, nargs="+", default=[],
                          metavar="SIGNAL=NAMES",
                          help="columns of tables with other names, such as time=t position=q_{} "
                               "effort=tau_J_{}, where {} is the name or number of a joint, or "
                               "with numbers of columns, time=1 position=2-8 effort=9-15, or of "
                               "one joint, position.elbow=q3")
+
+
+def add_lock(command: argparse.ArgumentParser, default: str, more: str = "") -> None:
+    """Add the option ``--lock``."""
     command.add_argument("--lock", type=arguments.lock, action="append", default=[],
                          metavar="JOINT[=X]",
-                         help="lock a joint at a position [rad, m] (default: its mean); "
-                              "repeatable. Joints that were not recorded or do not move are "
-                              "locked anyway")
+                         help=f"lock a joint at a position [rad, m] (default: {default}); "
+                              f"repeatable{more}")
 
 
 def are_tables(options: argparse.Namespace) -> bool:
     """Whether all recordings are tables."""
-    return all(Path(name).suffix.lower() in TABLES for name in options.recordings)
+    return all(map(is_table, options.recordings))
+
+
+def is_table(path: Path | str) -> bool:
+    """Whether a recording is a table."""
+    return Path(path).suffix.lower() in TABLES
+
+
+def given_columns(options: argparse.Namespace, model: Model, paths: Sequence[Path]
+                  ) -> dict[Path, dict[str, str]]:
+    """The columns of tables that ``--columns`` names, by what they would be called."""
+    if not options.columns:
+        return {}
+    for path in paths:
+        if not is_table(path):
+            raise UsageError(f"--columns: only for tables, got {path}")
+    return {path: _columns(options, model, path).given for path in paths}
+
+
+def locked(options: argparse.Namespace, model: Model, paths: Sequence[Path]) -> Model:
+    """The robot with the joints of ``--lock`` locked; without a position, at its mean in tables."""
+    lock = arguments.once("--lock", options.lock)
+    unknown = [name for name, position in lock.items() if position is None]
+    tables = [_columns(options, model, path) for path in paths if unknown and is_table(path)]
+    for name in unknown:
+        means = [columns.read(columns.signal("position", [name]))[0].mean()
+                 for columns in tables if name in columns.owners("position")]
+        lock[name] = float(np.mean(means)) if means else None
+    return reduced(model, [*lock.items()])
+
+
+def _columns(options: argparse.Namespace, model: Model, path: Path) -> Columns:
+    """The columns of a table, some of which may have other names; errors name the file."""
+    from ..identification.columns import Columns
+    with reported(path, always=True):
+        return Columns(path, model, arguments.once("--columns", options.columns) or None)
 
 
 def read(options: argparse.Namespace, model: Model, lock_still: bool = True
@@ -70,10 +118,9 @@ def read_one(options: argparse.Namespace, model: Model, arm: Model, path: Path, 
              ) -> Samples:
     """Read one recording; ``arm`` is the model without locked joints. Errors name the file."""
     from ..identification import Samples
-    from ..identification.columns import Columns
     with reported(path, always=True):
         if path.suffix.lower() in TABLES:
-            columns = Columns(path, model, dict(options.columns)).given if options.columns else None
+            columns = _columns(options, model, path).given if options.columns else None
             return Samples.from_table(arm, path, columns=columns, cutoff=cutoff, since=since,
                                       until=until, velocity=options.velocity)
         from ..logs import read
@@ -83,11 +130,11 @@ def read_one(options: argparse.Namespace, model: Model, arm: Model, path: Path, 
 
 
 def reduced(model: Model, lock: Sequence[tuple[str, float | None]]) -> Model:
-    """The robot with joints locked; recordings other than tables do not say where."""
+    """The robot with joints locked."""
     positions = {}
     for name, position in arguments.once("--lock", lock).items():
-        if position is None:
-            raise UsageError(f"--lock {name}: recordings other than tables require a position, "
+        if position is None and name in model.joint_names:
+            raise UsageError(f"--lock {name}: its position is required, unless tables have it, "
                              f"such as --lock {name}=0")
-        positions[name] = position
+        positions[name] = position or 0.0       # of an unknown joint: an error below
     return model.reduced(positions) if positions else model

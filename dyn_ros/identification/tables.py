@@ -187,7 +187,7 @@ class Csv:
 
     def blocks(self) -> Iterator[tuple[Place, int]]:
         """Places of blocks of lines, and their sizes [bytes]."""
-        start = len(self._head)
+        start = len(self._head) if self._has_names else 0
         with open(self._path, "rb") as file:
             while True:
                 file.seek(start)

@@ -112,8 +112,9 @@ def calibrate(model: Model, paths: Sequence[Path], *, gain: float | None = None,
 
 
 def _states(model: Model, path: Path, request: Mapping[str, Any]) -> Any:
-    selection, parts, damage, interval = prepared(open_source(path), Request(
-        model, size=float("inf"), **request))
+    wanted = Request(model, size=float("inf"), **request)
+    selection, parts, damage, interval = prepared(
+        open_source(path, wanted.columns.get(path)), wanted)
     if damage:
         raise ValueError(f"{path}: {damage}")
     if not parts:
@@ -121,8 +122,7 @@ def _states(model: Model, path: Path, request: Mapping[str, Any]) -> Any:
             "; check --since and --until" if interval else ", nor messages; record it again"))
     part = read_part(parts[0], selection)
     if incomplete := incomplete_of(part):
-        raise ValueError(f"{path}: {incomplete}; fix its joint in the description if it was never "
-                         "recorded")
+        raise ValueError(f"{path}: {incomplete}; lock its joint if it was never recorded (--lock)")
     if not len(part.own.stamp):
         reasons = "; ".join(warnings_of(part)) or "all positions are unknown"
         raise ValueError(f"{path}: there are no states: {reasons}; record it again")

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -30,7 +30,8 @@ class Request:
     """What to read of each recording, as the arguments of ``read``.
 
     ``overlap``: seconds before and after each part that are read as well; ``size``: of a part
-    [bytes]; ``root_joint``: of the description in the recording.
+    [bytes]; ``root_joint``: of the description in the recording; ``columns``: of tables, with other
+    names, by path, as ``open_source`` takes them.
     """
 
     robot: Robot = None
@@ -44,6 +45,7 @@ class Request:
     base: Base | None = None
     overlap: tuple[float, float] = (0.0, 0.0)
     size: float = plans.SIZE
+    columns: Mapping[Path, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def prepare(request: Request, path: Path) -> Prepared:
 
     A ValueError if it cannot be read, or contains nothing of the robot.
     """
-    source = open_source(path)
+    source = open_source(path, request.columns.get(path))
     if source.damage and not source.spans:
         raise ValueError(source.damage)
     return prepared(source, request)

@@ -29,7 +29,7 @@ class Joints(NamedTuple):
     idx_v: tuple[int, ...]
     nvs: tuple[int, ...]
     neutral: Array
-    ignored: frozenset[str] = frozenset()       # mimic joints
+    ignored: frozenset[str] = frozenset()       # mimic and fixed joints
     base: str | None = None
     root_link: str = ""
 
@@ -41,7 +41,8 @@ class Joints(NamedTuple):
         idx_q, idx_v, nvs = (tuple(int(column[i]) for i in own)
                              for column in (model.idx_q, model.idx_v, model.nvs))
         return cls(names, idx_q, idx_v, nvs, np.array(model.neutral(), float),
-                   frozenset(model.joint_names) - frozenset(names), rules.base_kind(model),
+                   frozenset(frame.name for frame in model.tree.frames if frame.kind != "body")
+                   - frozenset(names), rules.base_kind(model),
                    next(frame.name for frame in model.tree.frames if frame.kind == "body"))
 
 

@@ -215,3 +215,77 @@ def test_efforts_in_another_unit_are_reported(place, tmp_path, capsys):
     assert run("calibrate", place / "arm.urdf", place / "free_2.csv", "--effort-constant", 0.05,
                "-o", tmp_path / "thresholds.yaml") == 0
     assert "free_2.csv: shoulder_lift_joint: its effort is 0.0" in capsys.readouterr().err
+
+
+def renamed(place, path, names, header=True):
+    """A recording whose columns have other names, or none."""
+    _, *lines = (place / "pushed.csv").read_text().splitlines()
+    path.write_text("\n".join([*([",".join(names)] if header else []), *lines]) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def numbered(place, tmp_path_factory):
+    """Tables with the names of columns that some drivers write, and without names."""
+    folder = tmp_path_factory.mktemp("columns")
+    names = ["t", *(f"{word}_{k}" for word in ("q", "dq", "tau_J") for k in range(1, 7))]
+    renamed(place, folder / "named.csv", names)
+    renamed(place, folder / "bare.csv", names, header=False)
+    return folder
+
+
+@pytest.mark.parametrize("table, columns", [
+    ("named.csv", ["time=t", "position=q_{}", "velocity=dq_{}", "effort=tau_J_{}"]),
+    ("bare.csv", ["time=1", "position=2-7", "velocity=8-13", "effort=14-19"])])
+def test_columns_with_other_names(place, numbered, tmp_path, capsys, table, columns):
+    robot = ["--drives", place / "arm.drives.yaml", "--columns", *columns]
+    assert run("log", numbered / table, "--robot", place / "arm.urdf", *robot, "--compute",
+               "contacts", "--thresholds", place / "thresholds.yaml", "--workers", 1) == 0
+    shown = capsys.readouterr().out
+    assert f"{table}: 2 contacts" in shown and "1,200 states" in shown
+    for path, more in ((place / "pushed.csv", []), (numbered / table, robot[2:])):
+        assert run("calibrate", place / "arm.urdf", path, *robot[:2], *more, "-o",
+                   tmp_path / f"{path.name}.yaml") == 0
+    assert parameters(tmp_path / "pushed.csv.yaml") == parameters(tmp_path / f"{table}.yaml")
+
+
+def test_locked_joints(place, tmp_path, capsys):
+    """A joint that was not recorded, and one that was."""
+    header, *rows = (place / "free_1.csv").read_text().splitlines()
+    kept = [n for n, name in enumerate(header.split(",")) if not name.endswith("wrist_3_joint")]
+    table = tmp_path / "partial.csv"
+    table.write_text("\n".join(",".join(np.array(line.split(","))[kept]) for line in [
+        header, *rows]) + "\n")
+    robot = [place / "arm.urdf", "--drives", place / "arm.drives.yaml"]
+    lock = ["--lock", "wrist_3_joint=0.5", "--lock", "shoulder_pan_joint"]
+    thresholds = tmp_path / "thresholds.yaml"
+    assert run("calibrate", robot[0], table, *robot[1:], "-o", thresholds, *lock) == 0
+    assert len(parameters(thresholds)["thresholds.fixed"]) == 4
+    capsys.readouterr()
+    assert run("log", table, "--robot", *robot, "--compute", "contacts", "--thresholds", thresholds,
+               "--workers", 1, *lock) == 0
+    shown = capsys.readouterr()
+    assert "contacts.wrist_2_joint" in shown.out and "wrist_3" not in shown.out
+    assert "does not have" not in shown.err             # the robot has them
+    table = place / "free_1.csv"                        # where joints lie at their mean
+    assert run("log", table, "--robot", *robot, "--compute", "gravity", "--workers", 1, "--lock",
+               "shoulder_lift_joint", "--out", tmp_path / "out") == 0
+    gravity = columns.Columns(next((tmp_path / "out").rglob("*.parquet"))).read(
+        ["gravity.elbow_joint"])[0]
+    model = dyn_ros.Model.from_urdf_file(robot[0])
+    q = columns.Columns(table).read([f"position.{name}" for name in model.joint_names])[0]
+    q[:, 1] = q[:, 1].mean()
+    assert np.allclose(gravity[:, 0], dyn_ros.generalized_gravity(
+        model, dyn_ros.Data(model), q)[:, 2], atol=1e-9)
+
+
+@pytest.mark.parametrize("options, message", [
+    (["--lock", "finger"], "lock: joint 'finger' is unknown"),
+    (["--columns", "time=t"], "the table has no column 't'"),
+    (["--columns", "time=time", "time=t"], "--columns: 'time' is given 2 times; give it once")])
+def test_wrong_joints_and_columns(place, tmp_path, capsys, options, message):
+    table = place / "free_1.csv"
+    assert run("calibrate", place / "arm.urdf", table, "-o", tmp_path / "t.yaml", *options) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert run("log", table, *options) == 2
+    assert f"{options[0]}: pass --robot too" in capsys.readouterr().err

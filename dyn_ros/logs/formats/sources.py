@@ -6,7 +6,7 @@ from __future__ import annotations
 import glob
 import importlib
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -112,18 +112,24 @@ def _below(path: Path) -> Iterator[Path]:
 
 # --- opening
 
-def open_source(path: str | PathLike[str]) -> Source:
+def open_source(path: str | PathLike[str], columns: Mapping[str, str] | None = None) -> Source:
     """Open a recording, one of those that ``discover`` returns: find its topics and spans.
 
-    A ValueError if it is no recording, or nothing of it can be read; an ImportError names the
-    command that installs a package for this kind of file.
+    ``columns`` of a table have other names, see ``identification.renaming``. A ValueError if it is
+    no recording, or nothing of it can be read; an ImportError names the command that installs a
+    package for this kind of file.
     """
     path = Path(path)
     if path.is_dir():
         return _open_folder(path)
-    scan = format_of(path).scan(path)
+    scan = _scan_table(path, columns) if columns else format_of(path).scan(path)
     return Source(path, path.name[:-len(suffix_of(path.name) or "")], scan.topics,
                   _sorted(_placed("", scan)), _joined(scan.damage, scan.topics))
+
+
+def _scan_table(path: Path, columns: Mapping[str, str]) -> Scan:
+    from . import table_file
+    return table_file.scan(path, columns)
 
 
 def _open_folder(path: Path) -> Source:

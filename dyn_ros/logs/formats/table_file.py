@@ -9,7 +9,7 @@ as PlotJuggler names it, where what precedes the joint is the topic. Positions o
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,15 +47,19 @@ class _Base(NamedTuple):
 
 
 class _Columns:
-    def __init__(self, names: Sequence[str], path: Path) -> None:
+    """The columns of a table; ``given`` are those with other names, as ``renamed`` returns them."""
+
+    def __init__(self, names: Sequence[str], path: Path, given: Mapping[str, str]) -> None:
         tables.require_unique(names, repr(str(path)))
-        self.time = next((name for name in (tables.STAMP, *tables.TIMES) if name in names), "")
+        usual = {name: name for name in names if name not in given.values()}
+        self.time = given.get("time") or next(
+            (name for name in (tables.STAMP, *tables.TIMES) if name in usual), "")
         topics: dict[str, dict[str, dict[str, str]]] = {}
-        for name in names:
+        for name, column in {**usual, **given}.items():
             signal, owner = tables.parsed(name)
             if signal in _SIGNALS:
                 signals = topics.setdefault(_topic(name), {kind: {} for kind in _SIGNALS})
-                signals[signal][owner] = name
+                signals[signal][owner] = column
         if not self.time or not any(signals["position"] for signals in topics.values()):
             times = " or ".join(map(repr, tables.TIMES))
             raise ValueError(f"{str(path)!r}: expected a column {times}, in s, and columns such as "
@@ -109,13 +113,17 @@ def _bases(topic: str, signals: dict[str, dict[str, str]]) -> Iterator[_Base]:
 
 # --- files
 
-def scan(path: Path) -> Scan:
-    """Find the topics and spans of a table; an error as ``sources.open_source`` raises it."""
+def scan(path: Path, given: Mapping[str, str] | None = None) -> Scan:
+    """Find the topics and spans of a table; an error as ``sources.open_source`` raises it.
+
+    ``given`` are columns with other names, by what they would be called.
+    """
     if path.stat().st_size == 0:
         return Scan((), (), "is empty: 0 bytes")
     tables.pyarrow()
-    table = _opened(path)
-    columns = _Columns(table.names, path)
+    given = given or {}
+    table = _opened(path, bool(given))
+    columns = _Columns(table.names, path, given)
     spans: list[Span] = []
     problems: dict[str, None] = {}
     unusable: list[float] = []
@@ -131,7 +139,7 @@ def scan(path: Path) -> Scan:
         first = int(stamps[0])
         log_time = first if time is None else log_time + max(first - time, 0)
         stop = int(_log_times(stamps, log_time)[-1])
-        spans.append(Span(log_time, stop, size, (place, log_time)))
+        spans.append(Span(log_time, stop, size, (place, log_time, given)))
         time, log_time = int(stamps[-1]), stop
         count += len(stamps)
     if unusable and not spans:
@@ -141,14 +149,14 @@ def scan(path: Path) -> Scan:
     return Scan(columns.topics(count), tuple(spans), "; ".join((*problems, *table.damage)))
 
 
-def _opened(path: Path) -> tables.Csv | tables.Parquet:
+def _opened(path: Path, without_names: bool) -> tables.Csv | tables.Parquet:
     """The table; the latest one stays open, as its blocks are read one after the other."""
-    return _open(path, path.stat().st_mtime_ns)
+    return _open(path, path.stat().st_mtime_ns, without_names)
 
 
 @functools.lru_cache(1)
-def _open(path: Path, modified: int) -> tables.Csv | tables.Parquet:
-    return tables.open_table(path)
+def _open(path: Path, modified: int, without_names: bool) -> tables.Csv | tables.Parquet:
+    return tables.open_table(path, without_names)
 
 
 def _read(table: tables.Csv | tables.Parquet, place: tables.Place, columns: Sequence[str]
@@ -186,9 +194,9 @@ def _log_times(stamps: NDArray[np.int64], first: int) -> NDArray[np.int64]:
 
 def read(path: Path, place: tuple[Any, ...], topics: Collection[str], decoder: Decoder
          ) -> Messages:
-    block, first = place
-    source = _opened(path)
-    columns = _Columns(source.names, path)
+    block, first, given = place
+    source = _opened(path, bool(given))
+    columns = _Columns(source.names, path, given)
     table, problems = _read(source, block, columns.names(topics))
     for problem in problems:
         decoder.report(problem)
