@@ -36,9 +36,9 @@ NODES = {   # for each, its class and the parameters with which it has all its i
     "dyn_ros": (DynRosNode, {}),
 }
 SHARED_INPUTS = {
-    "robot_description": "the robot as URDF; overrides the parameters of the same name",
+    "robot_description": "the robot as URDF; overrides the parameters",
     "joint_states": "positions; velocities and efforts if known",
-    "odom": "pose and twist of a floating or planar base; `child_frame_id` is the root link",
+    "odom": "pose and twist of a moving base; `child_frame_id` is the root link",
 }
 INPUTS = {
     "~/constraints": "the constraints, if the parameter `constraints` is `topic`",
@@ -47,8 +47,7 @@ INPUTS = {
     "~/feedforward": "feed-forward torques, if the parameter `feedforward` is `topic`",
     "wrench": "wrenches that act on the robot, on the topics in the parameter {}",
 }
-TYPES = {bool: "bool", int: "integer", float: "double", str: "string",
-         Parameter.Type.STRING_ARRAY: "string array", Parameter.Type.DOUBLE_ARRAY: "double array"}
+TYPES = {Parameter.Type.STRING_ARRAY: "strings", Parameter.Type.DOUBLE_ARRAY: "numbers"}
 
 
 @contextmanager
@@ -98,11 +97,12 @@ def description(function):
 
 
 def outputs(node):
-    """The topics that a node publishes."""
-    publishers = {publisher.topic: publisher for publisher in node.publishers}
-    return table(("published topic", "type", "QoS", "description"), [
-        (f"`{output.topic}`", kind(output.type), quality(publishers[output.topic].qos_profile),
-         description(output.make)) for output in node.outputs])
+    """The topics that a node publishes, which have one QoS."""
+    [qos] = {quality(publisher.qos_profile) for publisher in node.publishers
+             if publisher.topic in {output.topic for output in node.outputs}}
+    return table((f"published topic ({qos})", "type", "description"), [
+        (f"`{output.topic}`", kind(output.type), description(output.make))
+        for output in node.outputs])
 
 
 def _inputs(node, descriptions):
@@ -138,44 +138,31 @@ def inputs(node):
 
 def services(node):
     """The services of a node."""
-    return table(("service", "type", "request", "description"), [
-        (f"`{service.name}`", kind(service.type), ", ".join(
-            f"`{field}`" for field in service.type.Request.get_fields_and_field_types()),
-         description(service.answer)) for service in node.offers])
-
-
-def _allowed(spec):
-    words = []
-    if spec.choices:
-        words.append(", ".join(f"`{choice}`" for choice in spec.choices))
-    if spec.size:
-        words.append(f"{spec.size} numbers")
-    if spec.limits:
-        words.append("{:g} to {:g}".format(*spec.limits))
-    if spec.read_only:
-        words.append("set at startup only")
-    return "; ".join(words)
-
-
-def _type(default):
-    if isinstance(default, list):
-        return TYPES[type(default[0])] + " array"
-    return TYPES[default if isinstance(default, Parameter.Type) else type(default)]
+    return table(("service", "type", "description"), [
+        (f"`{service.name}`", kind(service.type), description(service.answer))
+        for service in node.offers])
 
 
 def _default(value):
-    """Return a default as written in YAML."""
+    """Return a default as written in YAML, with the type of an empty array."""
     if isinstance(value, Parameter.Type):
-        return "[]"
+        return f"`[]` ({TYPES[value]})"
     if isinstance(value, str):
-        return value or '""'
-    return str(value).lower().replace("'", "")
+        return f"`{value}`" if value else '`""`'
+    return "`{}`".format(str(value).lower().replace("'", ""))
+
+
+def _described(spec):
+    """Return the description of a parameter, with the choices that it does not mention."""
+    text = spec.description
+    if not all(re.search(rf"\b{choice}\b", text) for choice in spec.choices):
+        text = ", ".join(f"`{choice}`" for choice in spec.choices) + ". " + text
+    return text + " Fixed at startup." * spec.read_only
 
 
 def _parameters(specs):
-    return table(("parameter", "type", "default", "allowed", "description"), [
-        (f"`{spec.name}`", _type(spec.default),
-         f"`{_default(spec.default)}`", _allowed(spec), spec.description) for spec in specs])
+    return table(("parameter", "default", "description"), [
+        (f"`{spec.name}`", _default(spec.default), _described(spec)) for spec in specs])
 
 
 def parameters(node):
@@ -206,13 +193,15 @@ def markers(node):
 
 
 def _attribute(spec):
-    values = ", ".join(f"`{each}`" for each in spec.choices or [_default(spec.default)])
+    values = ", ".join(f"`{choice}`" for choice in spec.choices) or _default(spec.default)
+    if "color" in spec.name:
+        values = "a color"
     return f"`{spec.name.rpartition('.')[2]}` ({values}): {spec.description}"
 
 
 def _shown(spec):
     text = spec.description.removeprefix("Whether ~/markers shows ").rstrip(".")
-    return text if spec.default else f"{text} (hidden by default)"
+    return text if spec.default else f"{text} (hidden)"
 
 
 def common(node):

@@ -35,30 +35,28 @@ from .services import centroidal
 TOPIC = "~/contacts"
 SPECS = (
     Spec("acceleration_source", "none",
-         "Source of the accelerations for the rates. finite_difference: backward differences "
-         "of the velocities through a first-order low pass, which restarts after a stamp that "
-         "goes back, a gap longer than staleness, or a new robot. forward_dynamics: computed "
-         "from the measured effort while contact_frames do not accelerate; without them, a "
-         "floating base is in free flight and a planar base slides.",
+         "Source of accelerations for the rates. none: there are no rates. finite_difference: "
+         "filtered differences of velocities. forward_dynamics: dynamics with the measured "
+         "efforts.",
          choices=("none", "finite_difference", "forward_dynamics")),
     Spec("acceleration_cutoff", 10.0,
-         "Cutoff frequency of the low pass of finite_difference [Hz]; 0: no low pass.",
+         "Cutoff frequency of the filter of finite_difference [Hz]. 0: no filter.",
          limits=(0.0, 1e5)),
     Spec("contact_frames", Parameter.Type.STRING_ARRAY,
          "Links, joints or fixed joints at whose origins the ground supports the robot, such as "
-         "its feet; empty: none, and neither contact forces nor their markers are computed."),
+         "feet. Empty: no contact forces."),
     Spec("contact_dimension", 3,
-         "What the ground exerts on each of contact_frames. 3: a force, as on a point foot. 6: a "
-         "force and a moment, as on a flat foot.", choices=(3, 6)),
+         "3: the ground exerts a force on each contact frame, as on a point foot. 6: a force and "
+         "a moment, as on a flat foot.", choices=(3, 6)),
     Spec("contact_source", "always",
-         "Which of contact_frames are in contact. always: all. topic: those that are active in the "
-         "last message on ~/contacts.", choices=("always", "topic")),
+         "Frames in contact. always: all contact_frames. topic: the active ones in the last "
+         "message on ~/contacts.", choices=("always", "topic")),
     Spec("input_timeout", 0.5,
-         "Maximum age of the last message on ~/contacts [s]; no contact forces are published if it "
-         "is older. 0: no limit.", limits=(0.0, 3600.0)),
+         "Maximum age of the last message on ~/contacts [s]. With an older message the node "
+         "publishes no contact forces. 0: no limit.", limits=(0.0, 3600.0)),
     Spec("ground_height", 0.0,
-         "Height of the ground in the world, against gravity [m]: ~/zmp and ~/center_of_pressure "
-         "are on this plane.", limits=(-1e6, 1e6)),
+         "Height of the ground in the world, against gravity, for ~/zmp and ~/center_of_pressure "
+         "[m].", limits=(-1e6, 1e6)),
     DERIVATIVES,
 )
 

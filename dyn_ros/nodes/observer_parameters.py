@@ -17,65 +17,64 @@ from .services import observer as observer_services
 POSITIVE = (1e-12, 1e12)
 SPECS = (
     Spec("method", "momentum",
-         "momentum: first-order observer of the generalized momentum. direct: measured effort "
-         "minus inverse dynamics, with accelerations from differences. kalman: disturbance Kalman "
-         "filter with the noise in the parameters noise.*.",
+         "momentum: observer of the generalized momentum. direct: measured effort minus inverse "
+         "dynamics, with accelerations from differences. kalman: disturbance Kalman filter with "
+         "noise.torque, noise.velocity and noise.disturbance.",
          choices=("momentum", "direct", "kalman")),
-    Spec("gain", 100.0, "Bandwidth of momentum and direct for all joints, and of ~/residual "
-         "[1/s]; see also smoothing.", limits=(1e-3, 1e5)),
-    Spec("smoothing", 100.0, "Bandwidth of a second low pass after that of the gain [1/s], which "
-         "attenuates the noise of velocities; 0: none. Not used by kalman. A step is seen to 59 % "
-         "after 1 / gain + 1 / smoothing.", limits=(0.0, 1e5)),
+    Spec("gain", 100.0, "Bandwidth of momentum, direct and ~/residual [1/s].", limits=(1e-3, 1e5)),
+    Spec("smoothing", 100.0,
+         "Bandwidth of a second low-pass filter, not used by kalman [1/s]. 0: no filter.",
+         limits=(0.0, 1e5)),
     Spec("joint_gains", Parameter.Type.DOUBLE_ARRAY,
-         "Gain for each published row instead [1/s]; empty: gain.", limits=(1e-3, 1e5)),
-    Spec("friction", True, "Whether the friction in the robot description and in drives is part "
-         "of the model."),
+         "Gain of each published row [1/s]. Empty: gain.", limits=(1e-3, 1e5)),
+    Spec("friction", True, "Include friction of the robot description and of drives in the model."),
     Spec("friction_velocity", 0.0,
-         "Speed below which Coulomb friction is proportional to the velocity [rad/s, m/s]; about "
-         "the noise of the velocities. A larger one in drives counts.", limits=(0.0, 1e3)),
+         "Speed below which Coulomb friction is proportional to the velocity [rad/s, m/s]. The "
+         "larger of this value and the one in drives applies.", limits=(0.0, 1e3)),
     Spec("effort_constant", Parameter.Type.DOUBLE_ARRAY,
-         "Factor from the effort in joint_states to the effort at the joint, for each published "
-         "row or one for all, such as the torque constant times the gear ratio if it is a current, "
-         "in addition to the gain in drives; empty: 1.", limits=(-1e9, 1e9)),
-    Spec("effort_delay", 0.0, "By how much the efforts lag behind positions and velocities [s], "
-         "in addition to the delay in drives; negative: they lead.", limits=(-1.0, 1.0)),
-    Spec("max_gap", 0.2, "Largest time between two states; after a longer one, and after one "
-         "longer than 10 ms and five usual periods, the observer restarts [s].",
+         "Factor from the effort in joint_states to the joint effort, in addition to the gain in "
+         "drives. For a current: torque constant times gear ratio. Empty: 1.", limits=(-1e9, 1e9)),
+    Spec("effort_delay", 0.0,
+         "Delay of efforts behind positions and velocities, in addition to the delay in drives "
+         "[s]. Negative: efforts lead.", limits=(-1.0, 1.0)),
+    Spec("max_gap", 0.2,
+         "Maximum time between two states [s]. After a longer gap the observer restarts.",
          limits=(1e-4, 60.0)),
     Spec("noise.torque", Parameter.Type.DOUBLE_ARRAY,
-         "For kalman: standard deviation of the efforts, for each published row or one for all "
-         "[N m, N]; empty: 0.5.", limits=POSITIVE),
+         "For kalman: standard deviation of efforts [N m, N]. Empty: 0.5.", limits=POSITIVE),
     Spec("noise.velocity", Parameter.Type.DOUBLE_ARRAY,
-         "For kalman: standard deviation of the velocities [rad/s, m/s]; empty: 0.001.",
+         "For kalman: standard deviation of velocities [rad/s, m/s]. Empty: 0.001.",
          limits=POSITIVE),
     Spec("noise.disturbance", Parameter.Type.DOUBLE_ARRAY,
-         "For kalman: standard deviation of the change of external efforts in one second [N m, N]; "
-         "empty: 1.", limits=POSITIVE),
+         "For kalman: standard deviation of the change of external efforts in 1 s [N m, N]. "
+         "Empty: 1.", limits=POSITIVE),
     Spec("noise.external", Parameter.Type.DOUBLE_ARRAY,
-         "Standard deviation of the external efforts of an untouched robot, for each published row "
-         "or one for all [N m, N], by which efforts are weighted in wrenches and contacts; set by "
-         "~/calibrate; empty: a third of the thresholds, or that of kalman.", limits=POSITIVE),
+         "Standard deviation of the external efforts without contact [N m, N], which weights them "
+         "in wrenches and contacts. Empty: a third of the thresholds, or the value of kalman.",
+         limits=POSITIVE),
     Spec("thresholds.fixed", Parameter.Type.DOUBLE_ARRAY,
-         "Threshold of the external effort at rest, for each published row or one for all joints "
-         "[N m, N]; empty: those of thresholds.relative.", limits=(0.0, 1e12)),
+         "Threshold of the external effort [N m, N]. Empty: thresholds.relative times the effort "
+         "limit.", limits=(0.0, 1e12)),
     Spec("thresholds.per_speed", Parameter.Type.DOUBLE_ARRAY,
-         "Added for each rad/s or m/s [N m s, N s/m]; empty: 0.", limits=(0.0, 1e12)),
+         "Increase of the threshold per speed [N m s, N s/m]. Empty: 0.", limits=(0.0, 1e12)),
     Spec("thresholds.at_rest", Parameter.Type.DOUBLE_ARRAY,
-         "Added at rest, less at speeds up to 0.05 rad/s or m/s [N m, N]; empty: the friction at "
-         "rest of the model.", limits=(0.0, 1e12)),
+         "Increase of the threshold at rest, which falls to 0 at 0.05 rad/s or m/s [N m, N]. "
+         "Empty: the friction at rest of the model.", limits=(0.0, 1e12)),
     Spec("thresholds.relative", 0.05,
-         "Threshold relative to the effort limit in the robot description.", limits=(0.0, 1e3)),
+         "Default threshold, relative to the effort limit.", limits=(0.0, 1e3)),
     Spec("thresholds.unlimited", 5.0,
-         "Threshold of joints without an effort limit [N m, N].", limits=(0.0, 1e12)),
-    Spec("tip_frame", "", "Link, joint or fixed joint at whose origin ~/external_wrench acts; "
-         "empty: the last link, if the robot has only one chain."),
-    Spec("wrench_axes", "", "Link, joint, fixed joint or the world, in whose axes "
-         "~/external_wrench is expressed; empty: tip_frame."),
+         "Default threshold of joints without an effort limit [N m, N].", limits=(0.0, 1e12)),
+    Spec("tip_frame", "",
+         "Link, joint or fixed joint at whose origin ~/external_wrench acts. Empty: the last link "
+         "of a single chain."),
+    Spec("wrench_axes", "",
+         "Link, joint, fixed joint or world whose axes express ~/external_wrench. Empty: "
+         "tip_frame."),
     Spec("contact_averaging", 0.2,
-         "Time over which force and line of action in ~/contacts are averaged once the external "
-         "efforts of a contact have settled [s]; 0: each state by itself.", limits=(0.0, 60.0)),
-    Spec("damping", 0.01, "Lever arm below which forces are damped in ~/external_wrench, because "
-         "their torques are small [m].", limits=(1e-6, 100.0)),
+         "Averaging time of the force and its line of action in ~/contacts [s]. 0: no averaging.",
+         limits=(0.0, 60.0)),
+    Spec("damping", 0.01,
+         "Lever arm below which ~/external_wrench damps forces [m].", limits=(1e-6, 100.0)),
     *observer_services.SPECS,
 )
 RESTARTING = frozenset({"method", "gain", "joint_gains", "smoothing", "friction",

@@ -33,43 +33,40 @@ from .robot import RobotContext, State, Terms, blamed_on, once_per_state
 
 PRESETS = (
     Spec("constraints", "topic",
-         "What is constrained. topic: the constraints published on ~/constraints. All others keep "
-         "tip_frame from accelerating. hold_pose: along and about all axes. hold_position: along "
-         "all axes. keep_upright: about horizontal axes. free_along_axis: along and about all axes "
-         "except along the parameter axis.",
+         "topic: the constraints on ~/constraints. The other choices limit the acceleration of "
+         "tip_frame. hold_pose: it is zero. hold_position: its linear part is zero. keep_upright: "
+         "its angular part about horizontal axes is zero. free_along_axis: it is zero except "
+         "along axis.",
          choices=("topic", "hold_pose", "hold_position", "keep_upright", "free_along_axis")),
-    Spec("tip_frame", "", "Link, joint or fixed joint to hold, unless constraints is topic."),
-    Spec("axis", [0.0, 0.0, 1.0], "Direction of free_along_axis, of any length.", size=3),
-    Spec("axis_frame", "",
-         "Link, joint or fixed joint in whose axes the parameter axis is expressed, such as "
-         "tip_frame; empty: the world, which for a fixed base is the root link."),
+    Spec("tip_frame", "", "Link, joint or fixed joint to constrain, unless constraints is topic."),
+    Spec("axis", [0.0, 0.0, 1.0], "Direction for free_along_axis, of any length.", size=3),
+    Spec("axis_frame", "", "Link, joint or fixed joint whose axes express axis. Empty: the world."),
 )
 SPECS = (
     *PRESETS,
     Spec("feedforward", "none",
-         "Torques applied in addition to those of the constraints. gravity: the torques that hold "
-         "the robot still. topic: the effort in ~/feedforward, by name, zero for joints without "
-         "one.",
+         "Torques to add to the torques of the constraints. none: zero. gravity: the torques that "
+         "hold the robot still. topic: the effort in ~/feedforward by name, zero for omitted "
+         "joints.",
          choices=("none", "gravity", "topic")),
     Spec("wrench_topics", Parameter.Type.STRING_ARRAY,
-         "Topics (geometry_msgs/WrenchStamped) with wrenches that act on the robot, expressed in "
-         "the axes of header.frame_id. All topics are required."),
+         "Topics (geometry_msgs/WrenchStamped) with wrenches on the robot, in the axes of "
+         "header.frame_id. All topics are required."),
     Spec("wrench_frames", Parameter.Type.STRING_ARRAY,
-         "For each of wrench_topics, the link, joint or fixed joint at whose origin its wrenches "
-         "act; header.frame_id may then be any frame or the world. An empty string, or empty: at "
-         "the origin of header.frame_id."),
+         "Link, joint or fixed joint at whose origin the wrenches of each topic act. "
+         "header.frame_id can then be any frame or the world. Empty: header.frame_id."),
     Spec("input_timeout", 0.5,
-         "Maximum age of the last message on ~/constraints, ~/feedforward and each of "
-         "wrench_topics [s]; nothing is published if one is older. 0: no limit.",
+         "Maximum age of messages on ~/constraints, ~/feedforward and wrench_topics [s]. With "
+         "older messages the node publishes nothing. 0: no limit.",
          limits=(0.0, 3600.0)),
     Spec("singularity", "relative",
-         "How to treat constraints that are linearly dependent or that the robot cannot meet. "
-         "relative: drop eigenvalues up to the tolerance times the largest. absolute: drop those "
-         "up to the tolerance, as KDL does. damped: damped least squares.",
+         "Treatment of dependent or impossible constraints. relative: drop eigenvalues up to "
+         "singularity_tolerance times the largest. absolute: drop eigenvalues up to "
+         "singularity_tolerance, as KDL does. damped: damped least squares.",
          choices=("relative", "absolute", "damped")),
     Spec("singularity_tolerance", 0.0,
-         "Tolerance of the parameter singularity; 0: 1e-12 for relative, 1e-14 for absolute, 1e-6 "
-         "for damped.", limits=(0.0, 1e5)),
+         "Tolerance for singularity. 0: 1e-12 for relative, 1e-14 for absolute, 1e-6 for damped.",
+         limits=(0.0, 1e5)),
     Spec("priority", "constraint",
          "What can accelerate the constrained frames. constraint: nothing. external_force: the "
          "wrenches. feedforward: the feed-forward torques. equal: both.",

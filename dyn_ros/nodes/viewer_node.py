@@ -42,37 +42,36 @@ TOPICS = {"gravity": "dynamics/gravity", "nle": "dynamics/nle",
 
 SPECS = (
     Spec("host", "127.0.0.1",
-         "Address to serve the page on. 127.0.0.1: reachable from this machine only. 0.0.0.0: "
-         "anyone who can reach this machine can move the robot.", read_only=True),
+         "Address of the page. 127.0.0.1: only this machine can open it. 0.0.0.0: anyone who can "
+         "reach this machine can move the robot.", read_only=True),
     Spec("allowed_hosts", Parameter.Type.STRING_ARRAY,
-         "Names under which browsers may open the page, in addition to localhost and, if others "
-         "can reach the page, the name and addresses of this machine: host or host:port.",
+         "Additional names under which browsers can open the page: host or host:port.",
          read_only=True),
-    Spec("port", 8080, "First port to try, from 0 (any free port) to 65535; if it is in use, the "
-         "next ones are tried.", read_only=True),
+    Spec("port", 8080,
+         "First port to try. If it is in use, the node tries the next ones. 0: any free port.",
+         read_only=True),
     Spec("rate", 30.0, "Update rate of the page [Hz].", limits=(1.0, 60.0)),
     Spec("plot_seconds", 10.0, "Time span of the plots [s].", limits=(1.0, 600.0),
          read_only=True),
     Spec("marker_topics", ["dynamics/markers", "centroidal/markers", "vereshchagin/markers",
                            "observer/markers"],
-         "Topics (visualization_msgs/MarkerArray) with the markers to show."),
+         "Topics (visualization_msgs/MarkerArray) of the markers."),
     Spec("world_frames", ["world", "map", "odom"],
-         "frame_ids that markers use for the world, in addition to the frame_id of the topic odom. "
-         "Without odometry, the root link is at the origin of the world."),
+         "frame_ids of the world in markers, in addition to the frame_id of odom."),
     Spec("mesh_paths", Parameter.Type.STRING_ARRAY,
-         "Folders to search for packages with meshes, in addition to the ROS prefixes."),
-    Spec("push_scale", 100.0, "Force per meter of handle displacement [N/m].",
+         "Folders with packages of meshes, in addition to the ROS prefixes."),
+    Spec("push_scale", 100.0, "Force per displacement of the ball [N/m].",
          limits=(1e-3, 1e6)),
     Spec("motion_service", "",
-         "Service (std_srvs/SetBool) that starts the robot's own motion (true), or stops it and "
-         "its joint_states (false) when a slider is moved; empty: none.", read_only=True),
+         "Service (std_srvs/SetBool) that starts the robot's own motion. With false it stops the "
+         "motion and joint_states, when a slider moves.", read_only=True),
     Spec("command_topic", "joint_states",
-         "Topic (sensor_msgs/JointState) on which the sliders publish positions and velocities.",
+         "Topic (sensor_msgs/JointState) for positions and velocities of the sliders.",
          read_only=True),
     Spec("simulated_robot", "",
-         "Node of a simulated robot: its services set_payload and clear_payload hang a payload on "
-         "it, and hold (std_srvs/SetBool) stops its own motion while users reach for its arrow; "
-         "empty: none.", read_only=True),
+         "Node of a simulated robot with the services set_payload, clear_payload and hold "
+         "(std_srvs/SetBool), which stops its motion while users reach for the ball.",
+         read_only=True),
 )
 
 

@@ -49,10 +49,11 @@ def test_a_changed_table_is_written_as_the_node_has_it(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- dynamics outputs -->\nold\n<!-- end -->\nafter\n")
     text = generate.written(page)
-    assert text.startswith("before\n<!-- dynamics outputs -->\n| published topic |")
+    assert text.startswith("before\n<!-- dynamics outputs -->\n| published topic (")
     assert text.endswith("|\n<!-- end -->\nafter\n"), text
     assert "\nold\n" not in text
-    assert "| `~/gravity` | sensor_msgs/JointState | reliable, depth 10 |" in text
+    assert "| published topic (reliable, depth 10) | type | description |\n" in text
+    assert "| `~/gravity` | sensor_msgs/JointState | the torques that hold the robot still |" in text
 
 
 def test_every_node_has_a_page():

@@ -28,12 +28,11 @@ Torques: TypeAlias = Callable[[RobotContext, State, Terms], "Array | None"]
 def specs(*choices: str) -> tuple[Spec, ...]:
     """Return the parameters, with the choices of torques other than "none"."""
     return (
-        Spec("command", "none",
-             "Torques to publish on ~/command for an effort controller, times command_scale.",
+        Spec("command", "none", "Torques to publish on ~/command for an effort controller.",
              choices=("none", *choices)),
         Spec("command_scale", Parameter.Type.DOUBLE_ARRAY,
-             "Factor for each row of ~/command, or one for all, from 0 to 1; empty: 0, so that no "
-             "joint moves by accident.", limits=(0.0, 1.0)),
+             "Factor from 0 to 1 for each row of ~/command, or one for all. Empty: 0.",
+             limits=(0.0, 1.0)),
     )
 
 

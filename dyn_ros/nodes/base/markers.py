@@ -27,12 +27,12 @@ from .dispatch import Compute
 from .parameters import Spec
 
 SHARED = (
-    Spec("markers.rate", 30.0, "Publish ~/markers at most this often, by the stamps of the states "
-         "[Hz]; 0: every state. Nodes with the same rate choose the same states.",
+    Spec("markers.rate", 30.0,
+         "Maximum rate of ~/markers, by the stamps of the states [Hz]. 0: every state.",
          limits=(0.0, 1e5)),
-    Spec("markers.lifetime", 2.0, "Lifetime of the markers [s]; 0: unlimited.",
+    Spec("markers.lifetime", 2.0, "Lifetime of markers [s]. 0: unlimited.",
          limits=(0.0, 3600.0)),
-    Spec("markers.width", 0.01, "Diameter of arrow shafts and width of lines [m].",
+    Spec("markers.width", 0.01, "Diameter of arrow shafts, and width of lines [m].",
          limits=(1e-5, 10.0)),
 )
 

@@ -85,63 +85,62 @@ class Spec:
 
 DERIVATIVES = Spec(
     "derivatives", True,
-    "Provide the services that return derivatives. false: the first start on a machine compiles "
-    "for about half as long.", read_only=True)
+    "Offer the services that return derivatives. false: compiling takes about half as long.",
+    read_only=True)
 DESCRIPTION = frozenset({"robot_description", "robot_description_file"})
 ALWAYS = (
-    Spec("autostart", True, "Configure and activate at start; false: wait for a lifecycle manager.",
+    Spec("autostart", True,
+         "Configure and activate at startup. false: wait for a lifecycle manager.",
          read_only=True),
     Spec("robot_description", "",
-         "The robot as URDF text; overridden by the topic robot_description.", robot=True),
+         "URDF text. The topic robot_description overrides it.", robot=True),
     Spec("robot_description_file", "",
-         "Path of a URDF file, read if robot_description is empty.", robot=True),
+         "Path of a URDF file, if robot_description is empty.", robot=True),
 )
 """The parameters of all nodes."""
 
 SPECS = (
     *ALWAYS,
-    Spec("max_rate", 0.0, "Publish at most this often [Hz], except for ~/markers; 0: every "
-         "state.", limits=(0.0, 1e5)),
-    Spec("root_joint", "fixed", "How the root link moves in the world.",
+    Spec("max_rate", 0.0, "Maximum rate of topics except ~/markers [Hz]. 0: every state.",
+         limits=(0.0, 1e5)),
+    Spec("root_joint", "fixed", "Motion of the root link: fixed, floating, or planar.",
          choices=("fixed", "floating", "planar"), robot=True),
-    Spec("gravity", [0.0, 0.0, -9.81], "Gravity in the world frame [m/s2].", size=3,
+    Spec("gravity", [0.0, 0.0, -9.81], "Gravity in the world [m/s2].", size=3,
          limits=(-1e6, 1e6), robot=True),
-    Spec("mimic", "project", "Mimic joints follow their master, or are free joints.",
+    Spec("mimic", "project",
+         "project: mimic joints follow their master. ignore: they are independent.",
          choices=("project", "ignore"), robot=True),
     Spec("strict", False, "Reject a robot description that causes warnings.", robot=True),
     Spec("joints", Parameter.Type.STRING_ARRAY,
-         "Joints to publish, in this order; empty: all, in the order of the model.", robot=True),
+         "Joints to publish, in order. Empty: all.", robot=True),
     Spec("armature", Parameter.Type.DOUBLE_ARRAY,
-         "Rotor inertia for each published row [kg m2, kg]; empty: none.", robot=True),
+         "Rotor inertia of each published row [kg m2, kg].", robot=True),
     Spec("drives", "",
-         "Path of a YAML file with what measured efforts are, rotor inertias and friction, for "
-         "`dyn_ros.load_drives`; empty: efforts are torques, friction is that of the robot "
-         "description.", robot=True),
-    Spec("native_library", "",
-         "Path of a library for this robot, which `dyn_ros export --robot FILE --python` writes; "
-         "empty: the general functions.", robot=True),
+         "Path of a YAML file for dyn_ros.load_drives: meaning of efforts, rotor inertias, "
+         "friction. Empty: efforts are torques.", robot=True),
+    Spec("native_library", "", "Path of a library from dyn_ros export --robot FILE --python.",
+         robot=True),
     Spec("locked_joints", Parameter.Type.STRING_ARRAY,
-         "Joints to treat as fixed, each as name=position [rad, m], or the name alone: where "
-         "joint_states has it when it is locked.", robot=True),
+         "Joints to fix: name=position [rad, m], or name for the current position.",
+         robot=True),
     Spec("include_friction", False,
-         "Include friction of the joints, as specified in the robot description and in drives, in "
-         "nle of ~/state, in ~/command, and in the efforts of ~/get_inverse_dynamics and "
+         "Add joint friction to nle of ~/state, ~/command, ~/get_inverse_dynamics and "
          "~/get_trajectory_efforts.", robot=True),
-    Spec("frame_id", "", "frame_id of published messages; empty: the root link.", robot=True),
+    Spec("frame_id", "", "frame_id of published messages. Empty: the root link.", robot=True),
     Spec("world_frame", "",
-         "frame_id of quantities expressed in the world, for a floating or planar base; empty: the "
-         "frame_id of odom, or world.", robot=True),
+         "frame_id of the world for a moving base. Empty: the frame_id of odom, or world.",
+         robot=True),
     Spec("staleness", STALENESS,
-         "Largest difference between stamps within one state, and largest age of the state used "
-         "by a service [s].", limits=(1e-3, 3600.0), robot=True),
+         "Maximum lag of a joint within a state, and maximum age of a state for services [s].",
+         limits=(1e-3, 3600.0), robot=True),
     Spec("base_source", "odometry",
-         "Source of the pose and twist of a floating or planar base: the topic odom, or the "
-         "parameters base_pose and base_twist.",
+         "Source of base pose and twist. odometry: the topic odom. parameter: base_pose and "
+         "base_twist.",
          choices=("odometry", "parameter"), robot=True),
     Spec("base_pose", [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0],
-         "Pose of the base in the world: x y z [m], qx qy qz qw.", size=7, robot=True),
+         "Pose of the base: x y z [m], qx qy qz qw.", size=7, robot=True),
     Spec("base_twist", [0.0] * 6,
-         "Twist of the base, expressed in the base frame: linear [m/s], angular [rad/s].", size=6,
+         "Twist of the base in its own axes: linear [m/s], angular [rad/s].", size=6,
          robot=True),
 )
 """The parameters of all nodes that compute."""

@@ -100,14 +100,12 @@ def _constraint_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 VERESHCHAGIN = (
-    Kind("constraint", constraint,
-         "the directions of constraints: a straight arrow for a linear direction, a curved one for "
-         "an angular one",
-         0.1, "Length and radius, for a direction of any norm [m].", [0.51, 0.24, 0.49, 1.0],
+    Kind("constraint", constraint, "the directions of constraints",
+         0.1, "Length, and radius of an angular direction [m].", [0.51, 0.24, 0.49, 1.0],
          reads=_constraint_reads),
     Kind("constraint_force", constraint_force,
-         "the wrench of the constraints on each frame: a straight arrow for the force, a curved "
-         "one for the moment", 0.01, "Length of 1 N, radius of 1 N m [m].", [0.6, 0.23, 0.0, 1.0],
+         "the wrench of the constraints on each frame", 0.01, "Length of 1 N, radius of 1 N m [m].",
+         [0.6, 0.23, 0.0, 1.0],
          reads=_constraint_reads),
     Kind("wrench", partial(wrench, "wrench_topics", "input_timeout"), WRENCH, *NEWTON,
          reads=placements_if("wrench_topics")),

@@ -35,16 +35,13 @@ if TYPE_CHECKING:           # takes time to import and is used by few
 
 BATCH_KERNELS = ("rnea", "joint_torque_regressor")
 SPECS = (
-    Spec("calibration.duration", 60.0,
-         "How long ~/calibrate and ~/estimate_delay listen, unless the request specifies it [s].",
+    Spec("calibration.duration", 60.0, "Default duration of ~/calibrate and ~/estimate_delay [s].",
          limits=(0.1, 600.0)),
-    Spec("calibration.false_alarms", 0.1,
-         "Rate of false alarms that ~/calibrate aims at, unless the request specifies it [1/h].",
+    Spec("calibration.false_alarms", 0.1, "Default rate of false alarms for ~/calibrate [1/h].",
          limits=(1e-6, 1e6)),
-    Spec("payload.duration", 1.0,
-         "How long ~/estimate_payload listens, unless the request specifies it [s].",
+    Spec("payload.duration", 1.0, "Default duration of ~/estimate_payload [s].",
          limits=(0.01, 600.0)),
-    Spec("tare.duration", 1.0, "How long ~/tare listens, unless the request specifies it [s].",
+    Spec("tare.duration", 1.0, "Default duration of ~/tare [s].",
          limits=(0.01, 600.0)),
 )
 MOST_POSES = 1000
