@@ -263,12 +263,17 @@ class ViewerNode(TouchNode):
             self._motion.call_async(SetBool.Request(data=plays))
 
     def push(self, link: str, force: Array) -> None:
-        if self._push.get_subscription_count():
+        """Publish the force of the ball, but no zeros between the pushes of another program."""
+        if self._push.get_subscription_count() and (force.any() or not self._others_push()):
             message = WrenchStamped()
             message.header.stamp = self.get_clock().now().to_msg()
             message.header.frame_id = link
             conversions.set_vector(message.wrench.force, *force.tolist())
             self._push.publish(message)
+
+    def _others_push(self) -> bool:
+        publishers = self.get_publishers_info_by_topic(self._push.topic_name)
+        return any(each.node_name != self.get_name() for each in publishers)
 
     def report_refusal(self, line: str) -> None:
         self.get_logger().warning(line)

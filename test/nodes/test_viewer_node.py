@@ -284,6 +284,25 @@ def test_a_push(viewer, client):
     viewer.until(lambda: heard[-1].header.frame_id == "forearm_link")
 
 
+def test_without_a_pull_the_push_of_another_program_has_no_zeros_in_it(viewer, client):
+    heard = []
+    client.node.create_subscription(WrenchStamped, viewer.topic("push"), heard.append, 10)
+    viewer.until(lambda: heard)
+    other = client.node.create_publisher(WrenchStamped, viewer.topic("push"), 10)
+    viewer.until(viewer.node._others_push)
+    client.settle()
+    heard.clear()
+    for _ in range(20):
+        viewer.update()
+    client.settle()
+    assert not heard
+    pull(viewer.session._handle, viewer.session.robot.to_world("tool", (0.1, 0.0, 0.0)))
+    viewer.until(lambda: heard and heard[-1].wrench.force.x != 0.0)
+    viewer.session._let_go()
+    client.node.destroy_publisher(other)
+    viewer.until(lambda: heard[-1].wrench.force.x == 0.0)
+
+
 @pytest.mark.parametrize("parameters, word", [
     ({"host": "no.such.host.invalid"}, "host"), ({"port": 70000}, "65535")])
 def test_a_page_that_cannot_be_served(client, parameters, word):
