@@ -12,7 +12,10 @@ CONTINUED = ("contacts.md", "engine.md")    # the snippets of a page continue ea
 SNIPPETS = [pytest.param(page, code, id=f"{page.name}-{n}") for page in PAGES
             for n, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.S))
             # nodes/test_tutorial.py, nodes/test_contributing.py
-            if page.name not in ("tutorial.md", "CONTRIBUTING.md", "architecture.md", *CONTINUED)]
+            if page.name not in ("tutorial.md", "CONTRIBUTING.md", "architecture.md", "cookbook.md",
+                                 *CONTINUED)]
+COOKBOOK = (ROOT / "docs" / "cookbook.md").read_text()
+TASKS = re.findall(r"^## (.+?)\n.*?```python\n(.*?)```", COOKBOOK, re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("page, code", SNIPPETS)
@@ -27,6 +30,31 @@ def test_snippets_that_continue_each_other_run(page, monkeypatch):
     names = {"__name__": page}
     for code in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.S):
         exec(compile(code, page, "exec"), names)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with the robots, and with the recording that the first task simulates."""
+    folder = tmp_path_factory.mktemp("cookbook")
+    (folder / "dyn_ros").symlink_to(ROOT / "dyn_ros")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        exec(TASKS[0][1], {})
+    return folder
+
+
+@pytest.mark.parametrize("title, code", TASKS, ids=[title for title, _ in TASKS])
+def test_each_task_of_the_cookbook_runs_by_itself(title, code, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    names = {"__name__": "__main__"}
+    exec(compile(code, title, "exec"), names)
+    for name, function in list(names.items()):
+        if name.startswith("test_"):
+            function()
+
+
+def test_each_heading_of_the_cookbook_has_a_program():
+    assert len(TASKS) == len(re.findall("^## ", COOKBOOK, re.MULTILINE)) == 15
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
