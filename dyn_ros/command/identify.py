@@ -115,16 +115,18 @@ def _identified(options: argparse.Namespace, model: Model,
         stribeck=options.stribeck, regularization=options.regularization,
         contact_dimension=options.contact_dimension, threads=options.threads, progress=show,
         shapes=_shapes(options, show))
-    wanted = options.workers is not None or options.scheduler is not None
-    if not wanted and recorded.are_tables(options):
+    in_parts = options.workers is not None or options.scheduler is not None
+    of_loads = options.effort_constant == ["estimate"]
+    if not in_parts and (of_loads or recorded.are_tables(options)):
         arm, samples = recorded.read(options, model)
         gains = _gains(options, model, arm, samples)
         constants = _constants(options, arm) if gains is None else np.where(
             np.isfinite(gains.gain), gains.gain, 1.0)
         return identify(arm, samples, motor_constants=constants, **settings), gains
-    for option in ("columns", "loaded"):
-        if getattr(options, option):
-            raise UsageError(f"--{option}: only for tables, without --workers and --scheduler")
+    if options.columns:
+        raise UsageError("--columns: only for tables, without --workers and --scheduler")
+    if of_loads:
+        raise UsageError("--effort-constant estimate: only without --workers and --scheduler")
     from ..logs import identify as identify_recordings
     arguments.report_lost_clusters(options)
     arm = recorded.reduced(model, options.lock)
@@ -149,8 +151,9 @@ def _gains(options: argparse.Namespace, model: Model, arm: Model, samples: Sampl
         raise UsageError("--effort-constant estimate: pass recordings with a load, its mass and "
                          "its frame: --loaded FILE --load KG --load-frame FRAME")
     from ..identification import estimate_gains
+    from ..logs.formats.sources import discover
     loaded = [recorded.read_one(options, model, arm, path, cutoff=samples.cutoff)
-              for path in options.loaded]
+              for given in options.loaded for path in discover(given)]
     return estimate_gains(arm, samples, loaded, options.load, options.load_frame)
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,9 +95,9 @@ def read(options: argparse.Namespace, model: Model, lock_still: bool = True
          ) -> tuple[Model, Samples]:
     """Read all recordings: the robot without locked joints, and its samples.
 
-    Joints of tables that do not move are locked if ``lock_still``.
+    Joints that were not recorded are locked, those that do not move if ``lock_still``.
     """
-    from ..identification import Samples, read_tables
+    from ..identification import Samples, lock_joints, read_tables
     lock, columns = arguments.once("--lock", options.lock), arguments.once(
         "--columns", options.columns)
     prepared: dict[str, Any] = dict(cutoff=options.cutoff, since=options.since,
@@ -108,9 +109,13 @@ def read(options: argparse.Namespace, model: Model, lock_still: bool = True
     if options.columns:
         raise UsageError("--columns: only for tables")
     from ..logs.formats.sources import discover
-    arm = reduced(model, options.lock)
-    return arm, Samples.concatenate([read_one(options, model, arm, path, **prepared)
-                                     for path in discover(options.recordings)])
+    from ..logs.identification import recorded_robot
+    paths = discover(options.recordings)
+    arm, warnings = recorded_robot(reduced(model, options.lock), paths, options.topic or None)
+    samples = Samples.concatenate([read_one(options, model, arm, path, **prepared)
+                                   for path in paths])
+    samples = dataclasses.replace(samples, warnings=(*warnings, *samples.warnings))
+    return lock_joints(arm, samples) if lock_still else (arm, samples)
 
 
 def read_one(options: argparse.Namespace, model: Model, arm: Model, path: Path, *,

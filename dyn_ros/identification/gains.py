@@ -90,7 +90,7 @@ def estimate_gains(model: Model, free: Samples | Sequence[Samples],
     Parameters
     ----------
     model : Model
-        Without the load. Its inertias are not used.
+        Without the load. Its inertias are rough: the search begins with them.
     free, loaded : Samples, or sequence of Samples
         Motions without, and with a load: the same motion, on the same day.
     mass : float, or sequence of float
@@ -101,8 +101,8 @@ def estimate_gains(model: Model, free: Samples | Sequence[Samples],
     Raises
     ------
     ValueError
-        An unknown frame, a mass that is not positive, or recordings that do not determine the
-        gains; names a remedy.
+        An unknown frame, a mass that is not positive, a description without masses, or
+        recordings that do not determine the gains; names a remedy.
 
     References
     ----------
@@ -250,6 +250,7 @@ class _Problem:
     def _starts(self, torques: Sequence[Array]) -> list[Array]:
         """Inverse gains to start from: as the description has it, and the same for all joints."""
         data, found = Data(self.model), np.zeros(len(self.joints))
+        moves = np.zeros(len(found), bool)
         blocks = self._blocks(torques)
         for n, k in enumerate(self.joints):
             products = np.zeros(2)
@@ -261,6 +262,11 @@ class _Problem:
                 modeled = modeled - Q @ (Q.T @ modeled)
                 products += modeled @ effort, modeled @ modeled
             found[n] = products[0] / max(products[1], 1e-300)
+            moves[n] = products[1] > 0.0
+        if not moves.any():
+            raise ValueError("model: no joint moves a mass in the description, with which the "
+                             "search for gains begins; write rough masses and inertias, such as "
+                             "half or twice the real ones")
         found = np.where(np.abs(found) > 1e-6, found, 1e-6)
         self.typical = np.exp(np.median(np.log(np.abs(found))))
         sign = np.where(found < 0.0, -1.0, 1.0)

@@ -117,9 +117,7 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
         held_out=held_out, seed=seed, threads=threads, contact_dimension=contact_dimension,
         shapes=shapes)
     topics = None if topics is None else tuple(topics)
-    reported = {name for source in map(open_source, paths) if source.spans
-                for name in reported_joints(source, model, topics)}
-    arm, warnings = without_unrecorded(model, reported, {})
+    arm, warnings = recorded_robot(model, paths, topics)
     options = _of_remaining(model, arm, options)
     request = Request(robot=arm, topics=topics, odometry=odometry, since=since, until=until,
                       staleness=staleness, overlap=(_OVERLAP, _OVERLAP), size=_SIZE)
@@ -135,6 +133,15 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
             found = identify_parts(arm, calls, processes, cutoff=cutoff, progress=progress,
                                    **options)
     return dataclasses.replace(found, warnings=(*warnings, *found.warnings))
+
+
+def recorded_robot(model: Model, paths: Sequence[Path], topics: Iterable[str] | None
+                   ) -> tuple[Model, tuple[str, ...]]:
+    """The robot without joints that no recording contains, and a warning that names them."""
+    topics = None if topics is None else tuple(topics)
+    reported = {name for source in map(open_source, paths) if source.spans
+                for name in reported_joints(source, model, topics)}
+    return without_unrecorded(model, reported, {})
 
 
 def _of_remaining(model: Model, arm: Model, options: dict[str, Any]) -> dict[str, Any]:

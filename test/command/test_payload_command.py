@@ -85,17 +85,22 @@ def test_options_that_identify_has_too(folder, tmp_path, capsys):
     assert float(row_of(capsys.readouterr().out, "mass [kg]")[0]) == pytest.approx(MASS, rel=0.01)
 
 
-def test_bags(folder, tmp_path, capsys):
+def bag(table, path):
+    """The recording of a table as a bag."""
     pytest.importorskip("mcap", reason="no packages for recordings: run `make test`")
     from logs.recorded import START, JointState, Sent, write_mcap
-    table = np.genfromtxt(folder / "loaded.csv", delimiter=",", names=True, deletechars="")
+    table = np.genfromtxt(table, delimiter=",", names=True, deletechars="")
     names = load("ur10").velocity_names
     sent = []
     for row in table:
         stamp = START + round(1e9 * row["time"])
         q, tau = ([row[f"{signal}.{name}"] for name in names] for signal in ("position", "effort"))
         sent.append(Sent("/joint_states", stamp, JointState(names, q, [], tau, stamp)))
-    write_mcap(tmp_path / "loaded.mcap", sent)
+    return write_mcap(path, sent)
+
+
+def test_bags(folder, tmp_path, capsys):
+    bag(folder / "loaded.csv", tmp_path / "loaded.mcap")
     assert run(folder, tmp_path) == 0
     assert float(row_of(capsys.readouterr().out, "mass [kg]")[0]) == pytest.approx(MASS, rel=0.01)
     assert run(folder, tmp_path, "--columns", "time=t") == 2
@@ -123,6 +128,20 @@ def test_gains_from_the_load(folder, capsys):
     unknown = [name for name in load("ur10").velocity_names if len(row_of(shown.out, name)) == 2]
     assert shown.err.count("its gain is not determined") == len(unknown)
     assert all(f"warning: {name}: its gain" in shown.err for name in unknown)
+
+
+def test_gains_from_bags(folder, tmp_path, capsys):
+    arguments = ["identify", str(UR10), str(bag(folder / "empty.csv", tmp_path / "empty.mcap")),
+                 "--effort-constant", "estimate", "--load", str(MASS), "--load-frame", "tool0",
+                 "--friction-terms", "none", "--no-shapes"]
+    loaded = ["--loaded", str(bag(folder / "loaded.csv", tmp_path / "loaded.mcap"))]
+    assert cli.main([*arguments, *loaded]) == 0
+    gain = float(row_of(capsys.readouterr().out, "shoulder_lift_joint")[0])
+    assert gain == pytest.approx(-8.0, rel=0.05)
+    assert cli.main([*arguments, *loaded, "--workers", "1"]) == 2
+    assert "--effort-constant estimate: only without --workers" in capsys.readouterr().err
+    assert cli.main([*arguments, "--loaded", "missing"]) == 2
+    assert "'missing' does not exist: expected a file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments, words", [

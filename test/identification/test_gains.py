@@ -68,6 +68,22 @@ def test_recordings_without_the_load():
         dyn_ros.estimate_gains(load("ur10"), free, free, MASS, "tool0")
 
 
+def test_a_description_without_masses():
+    model = load("ur10")
+    model.inertial_parameters = np.zeros_like(model.inertial_parameters)
+    with pytest.raises(ValueError, match="no joint moves a mass in the description"):
+        dyn_ros.estimate_gains(model, *currents(), MASS, "tool0")
+
+
+def test_a_description_with_rough_masses():
+    model, (free, loaded) = load("ur10"), currents()
+    known = dyn_ros.estimate_gains(model, free, loaded, MASS, "tool0").gain
+    for factor in (0.3, 3.0):
+        model.inertial_parameters = factor * load("ur10").inertial_parameters
+        found = dyn_ros.estimate_gains(model, free, loaded, MASS, "tool0").gain
+        np.testing.assert_allclose(found, known, rtol=1e-3)
+
+
 @pytest.mark.parametrize("arguments, reason", [
     ((0.0, "tool0"), "mass: expected more than 0 kg, got 0"),
     (([1.0, 2.0], "tool0"), "mass: expected one for each of 1 recordings with a load, got 2"),

@@ -278,6 +278,12 @@ def test_joints_that_do_not_move_and_saturated_torques_are_reported(arm):
     assert arm.joint_names[1] in limit and "at its limit of 150 in" in limit
 
 
+def test_efforts_in_another_unit_are_not_saturated(arm):
+    time = steps(20.0)
+    q, v, _ = waves(arm.nv, time)
+    assert not Samples.from_arrays(arm, time, q, 1000.0 * arm.effort_limit * v).warnings
+
+
 def test_given_velocities(arm):
     time = steps(20.0)
     q, v, a = waves(arm.nv, time)
