@@ -5,9 +5,8 @@
     python benchmarks/libraries.py [--write docs/comparison.md]
 
 Each library computes five quantities of the 7-joint arm, from Python and with its shortest sequence
-of calls that starts with a new configuration. The results must agree to 1e-9. Single states: the
-fastest of 40 turns of 500 calls, in which the libraries alternate. Batches: 1000 states, one
-thread, with the library's own function for batches or a loop in Python. KDL is called from C++
+of calls that starts with a new configuration. The results must agree to 1e-9. A time is the
+fastest of 40 turns of 500 calls, in which the libraries alternate. KDL is called from C++
 (kdl_dynamics.cpp); its Python module is not on the package index.
 
 Libraries that are not installed are left out: `pip install pin idyntree mujoco drake`;
@@ -37,12 +36,10 @@ import dyn_ros
 HERE = Path(__file__).parent
 ARM = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 TIP = "tool"
-STATES = 1000
 TURNS, CALLS = 40, 500
 TOLERANCE = 1e-9
 ROWS = {
     "gravity": "gravity torques",
-    "bias": "gravity, Coriolis and centrifugal torques",
     "inverse": "inverse dynamics",
     "inertia": "inertia matrix",
     "forward": "forward dynamics",
@@ -63,7 +60,6 @@ class OurEngine:
     """dyn_ros."""
 
     name, distribution = "dyn_ros", None
-    batch = "its own"
 
     def __init__(self, xml: str) -> None:
         self._model = dyn_ros.Model.from_urdf(xml)
@@ -73,7 +69,6 @@ class OurEngine:
         model, data, axes = self._model, self._data, dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED
         return {
             "gravity": lambda q, v, a, tau: dyn_ros.generalized_gravity(model, data, q),
-            "bias": lambda q, v, a, tau: dyn_ros.nonlinear_effects(model, data, q, v),
             "inverse": lambda q, v, a, tau: dyn_ros.rnea(model, data, q, v, a),
             "inertia": lambda q, v, a, tau: dyn_ros.crba(model, data, q),
             "forward": lambda q, v, a, tau: dyn_ros.aba(model, data, q, v, tau),
@@ -85,7 +80,6 @@ class Pinocchio:
     """Pinocchio."""
 
     name, distribution = "Pinocchio", "pin"
-    batch = "rneaInParallel, abaInParallel; others a loop"
 
     def __init__(self, xml: str) -> None:
         import pinocchio
@@ -99,7 +93,6 @@ class Pinocchio:
 
         return {
             "gravity": lambda q, v, a, tau: pin.computeGeneralizedGravity(model, data, q),
-            "bias": lambda q, v, a, tau: pin.nonLinearEffects(model, data, q, v),
             "inverse": lambda q, v, a, tau: pin.rnea(model, data, q, v, a),
             "inertia": lambda q, v, a, tau: pin.crba(model, data, q),     # its upper triangle
             "forward": lambda q, v, a, tau: pin.aba(model, data, q, v, tau),
@@ -107,19 +100,11 @@ class Pinocchio:
                 model, data, q, self._tip, pin.LOCAL_WORLD_ALIGNED),
         }
 
-    def batches(self, q: np.ndarray, v: np.ndarray, a: np.ndarray,
-                tau: np.ndarray) -> dict[str, Call]:
-        pool = self._pin.ModelPool(self._model, 1)
-        q_, v_, a_, tau_ = (np.asfortranarray(array.T) for array in (q, v, a, tau))
-        return {"inverse": lambda: self._pin.rneaInParallel(1, pool, q_, v_, a_),
-                "forward": lambda: self._pin.abaInParallel(1, pool, q_, v_, tau_)}
-
 
 class IDynTree:
     """iDynTree, whose models have a floating base: results include its six coordinates."""
 
     name, distribution = "iDynTree", "idyntree"
-    batch = "a loop"
 
     def __init__(self, xml: str) -> None:
         import idyntree.swig as idyn
@@ -141,11 +126,6 @@ class IDynTree:
         matrix = idyn.MatrixDynSize(nv + 6, nv + 6)
         jacobian = idyn.MatrixDynSize(6, nv + 6)
 
-        def bias(q, v, a, tau) -> np.ndarray:
-            kindyn.setRobotState(q, v, gravity)
-            kindyn.generalizedBiasForces(forces)
-            return forces.jointTorques().toNumPy()
-
         def weight(q, v, a, tau) -> np.ndarray:
             kindyn.setRobotState(q, v, gravity)
             kindyn.generalizedGravityForces(forces)
@@ -166,15 +146,13 @@ class IDynTree:
             kindyn.getFrameFreeFloatingJacobian(TIP, jacobian)
             return jacobian.toNumPy()[:, 6:]
 
-        return {"gravity": weight, "bias": bias, "inverse": inverse, "inertia": inertia,
-                "jacobian": tip}
+        return {"gravity": weight, "inverse": inverse, "inertia": inertia, "jacobian": tip}
 
 
 class MuJoCo:
     """MuJoCo, with the functions that these quantities require; contacts and limits are off."""
 
     name, distribution = "MuJoCo", "mujoco"
-    batch = "a loop"
 
     def __init__(self, xml: str) -> None:
         import mujoco
@@ -230,7 +208,6 @@ class MuJoCo:
             return J
 
         return {"gravity": lambda q, v, a, tau: recursion(q, 0.0, 0),
-                "bias": lambda q, v, a, tau: recursion(q, v, 0),
                 "inverse": inverse, "inertia": inertia, "forward": forward, "jacobian": tip}
 
 
@@ -238,7 +215,6 @@ class Drake:
     """Drake's MultibodyPlant, welded to the world."""
 
     name, distribution = "Drake", "drake"
-    batch = "a loop"
 
     def __init__(self, xml: str) -> None:
         from pydrake.multibody.math import SpatialVelocity  # noqa: F401, checks the installation
@@ -264,11 +240,11 @@ class Drake:
             plant.SetPositions(context, q)
             return -plant.CalcGravityGeneralizedForces(context)
 
-        def inverse(q: np.ndarray, v: np.ndarray, rates: np.ndarray) -> np.ndarray:
+        def inverse(q, v, a, tau) -> np.ndarray:
             plant.SetPositions(context, q)
             plant.SetVelocities(context, v)
             plant.CalcForceElementsContribution(context, forces)
-            return plant.CalcInverseDynamics(context, rates, forces)
+            return plant.CalcInverseDynamics(context, a, forces)
 
         def inertia(q, v, a, tau) -> np.ndarray:
             plant.SetPositions(context, q)
@@ -286,10 +262,8 @@ class Drake:
                 context, self._speeds, self._tip, origin, world, world)
             return np.vstack([J[3:], J[:3]])
 
-        none = np.zeros(plant.num_velocities())
-        return {"gravity": weight, "bias": lambda q, v, a, tau: inverse(q, v, none),
-                "inverse": lambda q, v, a, tau: inverse(q, v, a),
-                "inertia": inertia, "forward": forward, "jacobian": tip}
+        return {"gravity": weight, "inverse": inverse, "inertia": inertia, "forward": forward,
+                "jacobian": tip}
 
 
 LIBRARIES = (OurEngine, Pinocchio, IDynTree, MuJoCo, Drake)
@@ -351,30 +325,6 @@ def one_state(libraries: list, state: tuple) -> dict[tuple[str, str], float]:
     return times
 
 
-def batches(libraries: list, states: tuple) -> dict[tuple[str, str], float]:
-    """Return the time per state of a batch [us]: the median of five."""
-    times = {}
-    for library in libraries:
-        calls = library.calls()
-        own = library.batches(*states) if hasattr(library, "batches") else {}
-        if library.distribution is None:
-            own = {name: partial(call, *states) for name, call in calls.items()}
-        for name, call in calls.items():
-            run, taken = own.get(name, partial(loop, call, states)), []
-            for _ in range(6):                      # the first one is a warm-up
-                start = time.perf_counter()
-                run()
-                taken.append((time.perf_counter() - start) / STATES * 1e6)
-            times[library.name, name] = float(np.median(taken[1:]))
-    return times
-
-
-def loop(call: Call, states: tuple) -> None:
-    """Call a function for each state."""
-    for state in zip(*states):
-        call(*state)
-
-
 def kdl(xml: str, state: tuple) -> dict[str, float]:
     """Return KDL's times from C++ [us] by quantity; empty without KDL or a compiler."""
     compiler = shutil.which("c++")
@@ -414,25 +364,18 @@ def report() -> list[str]:
     """Return the lines of the section."""
     xml, rng = arm(), np.random.default_rng(0)
     libraries = opened(xml)
-    states = tuple(rng.uniform(-1.0, 1.0, (4, STATES, 7)))
-    state = tuple(np.copy(array[0]) for array in states)
+    state = tuple(rng.uniform(-1.0, 1.0, (4, 7)))
     worst = require_agreement(libraries, state)
-    single, many, theirs = one_state(libraries, state), batches(libraries, states), kdl(xml, state)
+    times, theirs = one_state(libraries, state), kdl(xml, state)
     lines = [f"{', '.join(map(version, libraries))}; {platform.machine()}, Python "
              f"{platform.python_version()}. The results agree to {worst:.0e}.", "",
-             "One state, called from Python (KDL: from C++) [us]:", ""]
+             "Times of a call [us], from Python, except for KDL:", ""]
     names = [library.name for library in libraries]
     head = [*names, *(["KDL, C++"] if theirs else [])]
     lines += ["| | " + " | ".join(head) + " |", "| --- " * (len(head) + 1) + "|"]
     for key, words in ROWS.items():
-        cells = [f"{single[name, key]:.2f}" if (name, key) in single else "" for name in names]
+        cells = [f"{times[name, key]:.2f}" if (name, key) in times else "" for name in names]
         cells += [f"{theirs[key]:.2f}" if key in theirs else ""] if theirs else []
-        lines.append(f"| {words} | " + " | ".join(cells) + " |")
-    lines += ["", f"{STATES} states, one thread, per state [us]; "
-              + "; ".join(f"{library.name}: {library.batch}" for library in libraries) + ":", "",
-              "| | " + " | ".join(names) + " |", "| --- " * (len(names) + 1) + "|"]
-    for key, words in ROWS.items():
-        cells = [f"{many[name, key]:.3f}" if (name, key) in many else "" for name in names]
         lines.append(f"| {words} | " + " | ".join(cells) + " |")
     return lines
 
@@ -442,8 +385,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--write", type=Path, help="replace the tables of this page")
     path = parser.parse_args().write
-    dyn_ros.precompile(["generalized_gravity", "nonlinear_effects", "rnea", "crba", "aba",
-                        "frame_jacobian"], coupled=False)
+    dyn_ros.precompile(["generalized_gravity", "rnea", "crba", "aba", "frame_jacobian"],
+                       coupled=False)
     text = "\n".join(report())
     print(text)
     if path:
