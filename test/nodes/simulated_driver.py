@@ -26,21 +26,22 @@ from std_msgs.msg import String
 import dyn_ros
 from dyn_ros.nodes.base.lifecycle import DESCRIPTION_QOS
 
+from .launching import nodes_of
+
 
 def launched(start, command):
-    """Start the node that a command launches, with the command's arguments.
+    """Start the node of a launch file as a command does, with the fixture `start`.
 
-    `start` is the fixture. Each test has a namespace: that of the command is in `node.subspace`.
+    Each test has a namespace: that of the command is only in `node.subspace`.
     """
-    from .test_commands import ROOT, arguments_of
     file, *given = shlex.split(command.removeprefix("ros2 launch dyn_ros "))
-    values = {"robot_description_file": None} | dict(each.split(":=", 1) for each in given)
-    assert set(values) <= set(arguments_of(ROOT / "launch" / file)), command
-    subspace, parameters = values.pop("namespace", ""), values.pop("params_file", "")
-    node = start(*(["--params-file", parameters] if parameters else []), **values,
-                 module=f"dyn_ros.nodes.{file.removesuffix('.launch.py')}_node")
-    node.subspace = subspace
-    return node
+    [node] = nodes_of(file, dict(each.split(":=", 1) for each in given))
+    path, values = node["parameters"]
+    rules = [word for rule in node["remappings"] for word in ("-r", ":=".join(rule))]
+    started = start("--params-file", path, *rules, module=f"dyn_ros.nodes.{node['executable']}",
+                    **{"robot_description_file": None, **values})
+    started.subspace = node["namespace"]
+    return started
 
 
 class SimulatedDriver:

@@ -60,3 +60,11 @@ def test_a_bag_has_what_is_published(tmp_path):
     efforts = np.array([effort for _, _, _, effort in again.states(0.1)])
     np.testing.assert_allclose(recording.effort, efforts)
     assert (np.diff(efforts, axis=0)[:3] == 0.0).all() and (efforts % 0.25 == 0.0).all()
+
+
+def test_a_given_file_is_not_replaced_by_the_drivers_description(start, client):
+    node = launched(start, f"{OBSERVER} robot_description_file:={ARM7}")
+    assert node.node.robot.model.name == "arm7"
+    topics = dict(client.node.get_topic_names_and_types())
+    assert node.topic("joint_states") in topics
+    assert node.topic("robot_description") not in topics

@@ -115,6 +115,8 @@ def _node(context: Any, executable: str, name: str | None) -> list[Any]:
         name=_value(context, "name") if name else None,
         namespace=_value(context, "namespace"),
         parameters=[ParameterFile(_value(context, "params_file"), allow_substs=True), parameters],
+        # a robot's driver publishes a description too, which would replace the file
+        remappings=[("robot_description", "~/robot_description")] if path else [],
         arguments=["--ros-args", "--log-level", _value(context, "log_level")],
         respawn=_flag(context, "respawn"),
         respawn_delay=1.0,

@@ -200,6 +200,14 @@ def test_the_node_runs_with_its_arguments(client, launch, tmp_path, file):
     client.stop_listening()
 
 
+def test_the_description_of_a_driver_does_not_replace_the_file(client, launch):
+    _, log = launch("dynamics", namespace="driven", robot_description_file=ARM7)
+    state = client.listen(JointSpaceDynamics, "/driven/dynamics/state")
+    client.wait(lambda: state, log, again=joint_states(client, "/driven/joint_states"))
+    assert client.node.count_subscribers("/driven/robot_description") == 0
+    client.stop_listening()
+
+
 def test_all_nodes_run_with_their_arguments(client, launch, tmp_path):
     parameters = tmp_path / "parameters.yaml"
     parameters.write_text("/**/dyn_ros:\n  ros__parameters:\n    frame_id: somewhere\n"
