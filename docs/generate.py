@@ -41,11 +41,10 @@ SHARED_INPUTS = {
     "odom": "pose and twist of a moving base; `child_frame_id` is the root link",
 }
 INPUTS = {
-    "~/constraints": "the constraints, if the parameter `constraints` is `topic`",
-    "~/contacts": "which of `contact_frames` touch the ground, if the parameter `contact_source` "
-                  "is `topic`",
-    "~/feedforward": "feed-forward torques, if the parameter `feedforward` is `topic`",
-    "wrench": "wrenches that act on the robot, on the topics in the parameter {}",
+    "~/constraints": "the constraints, if `constraints` is `topic`",
+    "~/contacts": "which of `contact_frames` touch the ground, if `contact_source` is `topic`",
+    "~/feedforward": "feed-forward torques, if `feedforward` is `topic`",
+    "wrench": "wrenches on the robot, on the topics in {}",
 }
 TYPES = {Parameter.Type.STRING_ARRAY: "strings", Parameter.Type.DOUBLE_ARRAY: "numbers"}
 
@@ -193,9 +192,8 @@ def markers(node):
 
 
 def _attribute(spec):
-    values = ", ".join(f"`{choice}`" for choice in spec.choices) or _default(spec.default)
-    if "color" in spec.name:
-        values = "a color"
+    values = ", ".join(f"`{choice}`" for choice in spec.choices) or (
+        "a color" if "color" in spec.name else TYPES.get(spec.default) or _default(spec.default))
     return f"`{spec.name.rpartition('.')[2]}` ({values}): {spec.description}"
 
 

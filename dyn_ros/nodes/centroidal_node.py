@@ -46,14 +46,13 @@ SPECS = (
          "Links, joints or fixed joints at whose origins the ground supports the robot, such as "
          "feet. Empty: no contact forces."),
     Spec("contact_dimension", 3,
-         "3: the ground exerts a force on each contact frame, as on a point foot. 6: a force and "
-         "a moment, as on a flat foot.", choices=(3, 6)),
+         "3: a force acts on each contact frame (point foot). 6: a force and a moment (flat foot).",
+         choices=(3, 6)),
     Spec("contact_source", "always",
          "Frames in contact. always: all contact_frames. topic: the active ones in the last "
          "message on ~/contacts.", choices=("always", "topic")),
     Spec("input_timeout", 0.5,
-         "Maximum age of the last message on ~/contacts [s]. With an older message the node "
-         "publishes no contact forces. 0: no limit.", limits=(0.0, 3600.0)),
+         "Maximum age of the last message on ~/contacts [s]. 0: no limit.", limits=(0.0, 3600.0)),
     Spec("ground_height", 0.0,
          "Height of the ground in the world, against gravity, for ~/zmp and ~/center_of_pressure "
          "[m].", limits=(-1e6, 1e6)),
@@ -106,7 +105,7 @@ class CentroidalNode(RobotNode):
         return ground.rate_reads(self.parameters.values)
 
     def _make_state(self, robot: RobotContext) -> Compute:
-        """`~/state`: mass, center of mass and locked inertia; momentum and rates if known."""
+        """`~/state`: mass, center of mass, locked inertia and, if known, momentum and rates."""
         robot.state.cutoff = self.parameters.values["acceleration_cutoff"]
         writers: dict[tuple[str, bool, bool], _Writer] = {}
 
@@ -120,7 +119,7 @@ class CentroidalNode(RobotNode):
         return compute
 
     def _make_zmp(self, robot: RobotContext) -> Compute:
-        """`~/zmp`: the zero moment point on the ground, if the rates are known."""
+        """`~/zmp`: the zero moment point on the ground."""
         return point_output(robot, partial(self.zero_moment_point, robot))
 
     def zero_moment_point(self, robot: RobotContext, state: State, terms: Terms) -> Array | None:
@@ -202,7 +201,7 @@ class CentroidalNode(RobotNode):
             return None
 
     def _make_forces(self, robot: RobotContext) -> Compute:
-        """`~/contact_forces`: the forces of the ground on contact_frames, from the efforts."""
+        """`~/contact_forces`: the forces of the ground on contact_frames."""
         message = ContactForces()
 
         def compute(state: State, terms: Terms) -> ContactForces | None:
@@ -218,7 +217,7 @@ class CentroidalNode(RobotNode):
         return compute
 
     def _make_center(self, robot: RobotContext) -> Compute:
-        """`~/center_of_pressure`: the point on the ground where the contact forces act."""
+        """`~/center_of_pressure`: the center of pressure on the ground."""
         return point_output(robot, partial(self.center_of_pressure, robot))
 
     def center_of_pressure(self, robot: RobotContext, state: State,

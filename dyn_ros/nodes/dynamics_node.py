@@ -35,7 +35,7 @@ def gravity(robot: RobotContext) -> Compute:
 
 
 def nle(robot: RobotContext) -> Compute:
-    """`~/nle`: gravity, Coriolis and centrifugal torques; requires all velocities."""
+    """`~/nle`: gravity, Coriolis and centrifugal torques."""
     return effort_output(robot, _nle)
 
 
@@ -70,7 +70,7 @@ def inertia(robot: RobotContext) -> Compute:
 
 
 def state(robot: RobotContext) -> Compute:
-    """`~/state`: all of the above at one instant; velocity and nle are NaN if one is unknown."""
+    """`~/state`: the above at one instant; velocity and nle are NaN if unknown."""
     size = len(robot.names)
     message = conversions.named(JointSpaceDynamics, robot)
     message.position_name = robot.position_names
@@ -103,7 +103,7 @@ def state(robot: RobotContext) -> Compute:
 
 
 def joint_wrenches(robot: RobotContext) -> Compute:
-    """`~/joint_wrenches`: what each joint and fixed joint transmits, without acceleration."""
+    """`~/joint_wrenches`: the wrench that each joint and fixed joint transmits."""
     model, data = robot.model, robot.data
     base = model.joint_names[0] if robot.moving_base else None      # rests on nothing
     indices = [i for i, frame in enumerate(model.tree.frames)

@@ -216,11 +216,11 @@ class ObserverNode(RobotNode):
         return self._efforts(robot, "external", "valid")
 
     def _make_residual(self, robot: RobotContext) -> Compute:
-        """`~/residual`: measured minus modeled effort, through the same low passes."""
+        """`~/residual`: measured minus modeled effort, through the same filters."""
         return self._efforts(robot, "residual", "residual_valid")
 
     def _make_frictionless(self, robot: RobotContext) -> Compute:
-        """`~/residual_without_friction`: the same, of a model without friction."""
+        """`~/residual_without_friction`: the residual of a model without friction."""
         return self._efforts(robot, "frictionless", "residual_valid")
 
     def _efforts(self, robot: RobotContext, result: str, valid: str) -> Compute:

@@ -18,8 +18,7 @@ POSITIVE = (1e-12, 1e12)
 SPECS = (
     Spec("method", "momentum",
          "momentum: observer of the generalized momentum. direct: measured effort minus inverse "
-         "dynamics, with accelerations from differences. kalman: disturbance Kalman filter with "
-         "noise.torque, noise.velocity and noise.disturbance.",
+         "dynamics. kalman: disturbance Kalman filter with noise.*.",
          choices=("momentum", "direct", "kalman")),
     Spec("gain", 100.0, "Bandwidth of momentum, direct and ~/residual [1/s].", limits=(1e-3, 1e5)),
     Spec("smoothing", 100.0,
@@ -27,16 +26,16 @@ SPECS = (
          limits=(0.0, 1e5)),
     Spec("joint_gains", Parameter.Type.DOUBLE_ARRAY,
          "Gain of each published row [1/s]. Empty: gain.", limits=(1e-3, 1e5)),
-    Spec("friction", True, "Include friction of the robot description and of drives in the model."),
+    Spec("friction", True, "Include friction of the robot description and of drives."),
     Spec("friction_velocity", 0.0,
-         "Speed below which Coulomb friction is proportional to the velocity [rad/s, m/s]. The "
-         "larger of this value and the one in drives applies.", limits=(0.0, 1e3)),
+         "Speed below which Coulomb friction is proportional to the velocity [rad/s, m/s]. A "
+         "larger one in drives takes precedence.", limits=(0.0, 1e3)),
     Spec("effort_constant", Parameter.Type.DOUBLE_ARRAY,
-         "Factor from the effort in joint_states to the joint effort, in addition to the gain in "
-         "drives. For a current: torque constant times gear ratio. Empty: 1.", limits=(-1e9, 1e9)),
+         "Factor from the effort in joint_states to the joint effort, in addition to drives. For "
+         "currents: torque constant times gear ratio. Empty: 1.", limits=(-1e9, 1e9)),
     Spec("effort_delay", 0.0,
-         "Delay of efforts behind positions and velocities, in addition to the delay in drives "
-         "[s]. Negative: efforts lead.", limits=(-1.0, 1.0)),
+         "Delay of efforts behind positions and velocities, in addition to drives [s]. Negative: "
+         "efforts lead.", limits=(-1.0, 1.0)),
     Spec("max_gap", 0.2,
          "Maximum time between two states [s]. After a longer gap the observer restarts.",
          limits=(1e-4, 60.0)),
@@ -49,27 +48,26 @@ SPECS = (
          "For kalman: standard deviation of the change of external efforts in 1 s [N m, N]. "
          "Empty: 1.", limits=POSITIVE),
     Spec("noise.external", Parameter.Type.DOUBLE_ARRAY,
-         "Standard deviation of the external efforts without contact [N m, N], which weights them "
-         "in wrenches and contacts. Empty: a third of the thresholds, or the value of kalman.",
+         "Standard deviation of external efforts without contact, for wrenches and contacts [N m, "
+         "N]. Empty: from the thresholds or kalman.",
          limits=POSITIVE),
     Spec("thresholds.fixed", Parameter.Type.DOUBLE_ARRAY,
          "Threshold of the external effort [N m, N]. Empty: thresholds.relative times the effort "
          "limit.", limits=(0.0, 1e12)),
     Spec("thresholds.per_speed", Parameter.Type.DOUBLE_ARRAY,
-         "Increase of the threshold per speed [N m s, N s/m]. Empty: 0.", limits=(0.0, 1e12)),
+         "Increase per speed [N m s, N s/m]. Empty: 0.", limits=(0.0, 1e12)),
     Spec("thresholds.at_rest", Parameter.Type.DOUBLE_ARRAY,
-         "Increase of the threshold at rest, which falls to 0 at 0.05 rad/s or m/s [N m, N]. "
-         "Empty: the friction at rest of the model.", limits=(0.0, 1e12)),
+         "Increase at rest, down to 0 at 0.05 rad/s or m/s [N m, N]. Empty: friction at rest.",
+         limits=(0.0, 1e12)),
     Spec("thresholds.relative", 0.05,
-         "Default threshold, relative to the effort limit.", limits=(0.0, 1e3)),
+         "Default threshold relative to the effort limit.", limits=(0.0, 1e3)),
     Spec("thresholds.unlimited", 5.0,
          "Default threshold of joints without an effort limit [N m, N].", limits=(0.0, 1e12)),
     Spec("tip_frame", "",
          "Link, joint or fixed joint at whose origin ~/external_wrench acts. Empty: the last link "
          "of a single chain."),
     Spec("wrench_axes", "",
-         "Link, joint, fixed joint or world whose axes express ~/external_wrench. Empty: "
-         "tip_frame."),
+         "Link, joint, fixed joint or world in whose axes ~/external_wrench is. Empty: tip_frame."),
     Spec("contact_averaging", 0.2,
          "Averaging time of the force and its line of action in ~/contacts [s]. 0: no averaging.",
          limits=(0.0, 60.0)),

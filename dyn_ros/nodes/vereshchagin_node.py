@@ -200,7 +200,7 @@ class VereshchaginNode(RobotNode):
         return effort_output(robot, partial(self._torque, robot))
 
     def _make_solution(self, robot: RobotContext) -> Compute:
-        """`~/solution`: motion, torques, constraints and KDL's results at one instant."""
+        """`~/solution`: motion, torques and constraints at one instant."""
         latest: Any = None, None, None
 
         def compute(state: State, terms: Terms) -> ConstrainedDynamics | None:

@@ -121,7 +121,7 @@ class Markers:
                 for name in kind.reads(values)}
 
     def make(self, robot: RobotContext) -> Compute:
-        """`~/markers`: markers for RViz; recreated after a change of parameters."""
+        """`~/markers`: markers for RViz."""
         parameters, made_at, header = self._node.parameters, -1, Header()
         draws: list[Draw] = []
         array = _SerializedArray(header)

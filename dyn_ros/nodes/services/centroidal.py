@@ -21,7 +21,7 @@ from ..robot import RobotContext, State
 
 
 def get_com_jacobian(robot: RobotContext, request: Any, response: Any, state: State) -> None:
-    """The Jacobian of the center of mass; its time variation if known."""
+    """The Jacobian of the center of mass and, if known, its time variation."""
     model, data = robot.model, robot.data
     mass, share, _ = _set_center(robot, response, state)
     J = (1.0 - share) * dyn_ros.com_jacobian(model, data, state.q)
@@ -33,7 +33,7 @@ def get_com_jacobian(robot: RobotContext, request: Any, response: Any, state: St
 
 
 def get_centroidal_map(robot: RobotContext, request: Any, response: Any, state: State) -> None:
-    """The centroidal map, from velocities to momentum; its time variation if known."""
+    """The centroidal map from velocities to momentum and, if known, its time variation."""
     model, data = robot.model, robot.data
     _, share, lever = _set_center(robot, response, state)
     dyn_ros.dccrba(model, data, state.q, arrays.velocity(state))
@@ -46,7 +46,7 @@ def get_centroidal_map(robot: RobotContext, request: Any, response: Any, state: 
 
 def get_centroidal_derivatives(robot: RobotContext, request: Any, response: Any,
                                state: State) -> None:
-    """Derivatives of the momentum of all links about their center of mass, and of its rate."""
+    """Derivatives of the momentum about the center of mass, and of its rate."""
     model, data, q, v = robot.model, robot.data, state.q, state.velocity()
     a = arrays.vector(robot, request, "acceleration")
     response.header.frame_id = robot.world_frame

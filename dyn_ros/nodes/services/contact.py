@@ -98,7 +98,7 @@ def _message(frame_id: str, point: Array, turn: Array, contact: Contact, force: 
 
 
 def get_contact_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:
-    """The acceleration that efforts produce while contacts hold, and the contact forces."""
+    """The acceleration under efforts and contacts, and the contact forces."""
     contacts = requested_contacts(request.contacts)
     tau = arrays.vector(robot, request, "effort")
     a, forces = dyn_ros.contact_dynamics(
@@ -110,7 +110,7 @@ def get_contact_dynamics(robot: RobotContext, request: Any, response: Any, state
 
 
 def get_impulse(robot: RobotContext, request: Any, response: Any, state: State) -> None:
-    """The velocity after an impact at which contacts close, and the impulses."""
+    """The velocity after an impact, and the impulses of the contacts."""
     contacts = requested_contacts(request.contacts)
     v, impulses = dyn_ros.impulse_dynamics(
         robot.model, robot.data, state.q, state.velocity(), contacts, request.restitution,
@@ -127,7 +127,7 @@ def _set_quality(response: Any, forces: ContactForces) -> None:
 
 def get_operational_space(robot: RobotContext, request: Any, response: Any,
                           state: State) -> None:
-    """The equations of motion of a frame: inertia, bias forces, the null space."""
+    """The inertia, bias forces and null space of a frame."""
     model, data = robot.model, robot.data
     where = request.frame, request.reference_frame, request.dimension, request.damping
     response.header.frame_id = reference_frame_id(robot, request.frame, request.reference_frame)

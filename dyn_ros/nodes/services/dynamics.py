@@ -24,7 +24,7 @@ from . import model as robot_model
 
 
 def get_jacobian(robot: RobotContext, request: Any, response: Any, state: State) -> None:
-    """The Jacobian of a frame or of a point on it; its time variation and Hessian on request."""
+    """The Jacobian of a frame and, on request, its time variation and Hessian."""
     model, data, point = robot.model, robot.data, request.offset
     place = request.frame, request.reference_frame
     offset = np.array([point.x, point.y, point.z]) if point != Point() else None
@@ -65,7 +65,7 @@ def point_hessian(model: Model, data: Data, q: Array, frame: str | int,
 
 
 def get_frame_state(robot: RobotContext, request: Any, response: Any, state: State) -> None:
-    """The pose of a frame; its velocity and acceleration if all joint velocities are known."""
+    """The pose of a frame and, if known, its velocity and acceleration."""
     model, data = robot.model, robot.data
     place = request.frame, request.reference_frame
     index = frame_number(model, request.frame)
@@ -103,7 +103,7 @@ def get_forward_dynamics(robot: RobotContext, request: Any, response: Any, state
 
 
 def get_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:
-    """The inertia matrix and gravity; nonlinear effects and the Coriolis matrix if known."""
+    """The inertia matrix and gravity and, if known, nle and the Coriolis matrix."""
     still = robot.model, robot.data, state.q
     moving, known = (*still, arrays.velocity(state)), response.velocity_valid
     arrays.set_matrix(response.inertia, dyn_ros.crba(*still)[robot.block])
@@ -113,7 +113,7 @@ def get_dynamics(robot: RobotContext, request: Any, response: Any, state: State)
 
 
 def get_energies(robot: RobotContext, request: Any, response: Any, state: State) -> None:
-    """The potential energy; the kinetic and the mechanical energy if known."""
+    """The potential energy and, if known, the kinetic and mechanical energy."""
     data = robot.data
     response.header.frame_id = robot.world_frame
     dyn_ros.mechanical_energy(robot.model, data, state.q, arrays.velocity(state))
@@ -130,7 +130,7 @@ def needs_state(robot: RobotContext, request: Any) -> bool:
 
 
 def get_trajectory_efforts(robot: RobotContext, request: Any, response: Any, state: State) -> None:
-    """The efforts at each point of a trajectory, and those that exceed the joints' limits."""
+    """The efforts at each point of a trajectory, and which exceed their limits."""
     q, v, a = _trajectory(robot.model, request.trajectory, state)
     tau = dyn_ros.rnea(robot.model, robot.data, q, v, a)
     tau = (tau + robot.friction(v, tau))[:, robot.rows]
@@ -198,7 +198,7 @@ def _of_points(field: str, points: Sequence[JointTrajectoryPoint], names: Sequen
 
 
 def get_rnea_derivatives(robot: RobotContext, request: Any, response: Any, state: State) -> None:
-    """Derivatives of the efforts that a motion requires; second order on request."""
+    """Derivatives of inverse dynamics, on request of second order."""
     a = arrays.vector(robot, request, "acceleration")
     _fill(robot, request, response, state, a, dyn_ros.rnea_derivatives,
           dyn_ros.rnea_second_order_derivatives,
@@ -207,7 +207,7 @@ def get_rnea_derivatives(robot: RobotContext, request: Any, response: Any, state
 
 
 def get_aba_derivatives(robot: RobotContext, request: Any, response: Any, state: State) -> None:
-    """Derivatives of the acceleration that efforts produce; second order on request."""
+    """Derivatives of forward dynamics, on request of second order."""
     tau = arrays.vector(robot, request, "effort")
     _fill(robot, request, response, state, tau, dyn_ros.aba_derivatives,
           dyn_ros.aba_second_order_derivatives,
@@ -233,7 +233,7 @@ def _fill(robot: RobotContext, request: Any, response: Any, state: State, given:
 
 
 def get_frame_derivatives(robot: RobotContext, request: Any, response: Any, state: State) -> None:
-    """Derivatives of the velocity and of the spatial acceleration of a frame."""
+    """Derivatives of the velocity and acceleration of a frame."""
     place = request.frame, request.reference_frame
     a = arrays.vector(robot, request, "acceleration")
     dyn_ros.frame_acceleration_derivatives(

@@ -22,7 +22,7 @@ NAME_LENGTH = 256       # a payload's name is part of every diagnostics message
 
 
 def get_model(robot: RobotContext, request: Any, response: Any) -> None:
-    """The robot that the node computes with: joints, limits, frames, masses, payloads."""
+    """The joints, limits, frames, masses and payloads of the robot."""
     model = robot.model
     first = model.tree.joints[0].kind if model.njoints else ""
     response.header.frame_id = robot.world_frame
@@ -101,7 +101,7 @@ def _joint_name(model: Model, joint: int) -> str:
 
 
 def set_payload(robot: RobotContext, request: Any, response: Any) -> None:
-    """Attach a body to a link until it is cleared or the node exits."""
+    """Attach a body to a link."""
     if not 0 < len(request.name) <= NAME_LENGTH:
         raise Rejected(f"name: expected 1 to {NAME_LENGTH} characters, got {len(request.name)}")
     body, com = request.inertia.inertia, request.inertia.inertia.com

@@ -119,7 +119,7 @@ class Requests:
     # --- thresholds
 
     def calibrate(self, robot: RobotContext, request: Any, response: Any) -> Pending:
-        """Propose thresholds from a motion in which nothing touches the robot."""
+        """Propose thresholds from a motion without contact."""
         rate = request.false_alarms or self._node.parameters.values["calibration.false_alarms"]
         if not math.isfinite(rate) or rate < 0.0:
             raise Rejected(f"false_alarms: expected 0 (the parameter) or more, got {rate:g} [1/h]")
@@ -157,7 +157,7 @@ class Requests:
     # --- delay of the efforts
 
     def estimate_delay(self, robot: RobotContext, request: Any, response: Any) -> Pending:
-        """Estimate by how much the efforts lag behind the positions and velocities."""
+        """Estimate the delay of efforts behind positions and velocities."""
         model, declared = reporting_torques(robot.model), common_delay(robot.model)
 
         def compute(record: Record) -> Any:
@@ -175,7 +175,7 @@ class Requests:
     # --- payload
 
     def estimate_payload(self, robot: RobotContext, request: Any, response: Any) -> Pending:
-        """Estimate the payload from what is measured now and at earlier requests."""
+        """Estimate the payload from this request and earlier ones."""
         name = request.name or "estimated"
         if len(name) > NAME_LENGTH:
             raise Rejected(f"name: expected at most {NAME_LENGTH} characters, got {len(name)}")
@@ -232,7 +232,7 @@ class Requests:
     # --- tare
 
     def tare(self, robot: RobotContext, request: Any, response: Any) -> Pending | None:
-        """Regard the present external efforts as zero, or use them as measured again."""
+        """Subtract the current external efforts from now on, or stop doing so."""
         node = self._node
 
         def respond(offset: Array, response: Any) -> None:
