@@ -44,6 +44,12 @@ def test_a_file():
     assert dyn_ros.Model.from_urdf_file(ARM7).name == "arm7"
 
 
+def test_a_message_that_ros2_topic_echo_has_printed(tmp_path):
+    path = tmp_path / "robot.urdf"
+    path.write_text(TEXT + "\n---\n")
+    assert dyn_ros.Model.from_urdf_file(path).name == "arm7"
+
+
 def test_a_file_is_decoded_as_it_declares(tmp_path):
     path = tmp_path / "robot.urdf"
     text = '<?xml version="1.0" encoding="iso-8859-1"?><robot name="Größe"><link name="a"/></robot>'
