@@ -185,7 +185,7 @@ def markers(node):
             kinds.setdefault(found[1], {})[found[2]] = spec
     return table(("kind", "shows", "`scale`", "other parameters"), [
         (f"`{kind}`", _shown(specs["show"]),
-         f"{specs['scale'].default} ({specs['scale'].description.rstrip('.')})",
+         f"{specs['scale'].default}: {specs['scale'].description}",
          " ".join(map(_attribute, (spec for name, spec in specs.items()
                                    if name not in ("show", "scale", "color")))))
         for kind, specs in kinds.items()])
@@ -198,7 +198,7 @@ def _attribute(spec):
 
 
 def _shown(spec):
-    text = spec.description.removeprefix("Whether ~/markers shows ").rstrip(".")
+    text = re.sub(r"^Whether ~/markers shows (the )?|\.$", "", spec.description)
     return text if spec.default else f"{text} (hidden)"
 
 

@@ -27,12 +27,11 @@ from .dispatch import Compute
 from .parameters import Spec
 
 SHARED = (
-    Spec("markers.rate", 30.0,
-         "Maximum rate of ~/markers, by the stamps of the states [Hz]. 0: every state.",
+    Spec("markers.rate", 30.0, "Maximum rate of ~/markers by stamps [Hz]. 0: every state.",
          limits=(0.0, 1e5)),
     Spec("markers.lifetime", 2.0, "Lifetime of markers [s]. 0: unlimited.",
          limits=(0.0, 3600.0)),
-    Spec("markers.width", 0.01, "Diameter of arrow shafts, and width of lines [m].",
+    Spec("markers.width", 0.01, "Width of lines and arrow shafts [m].",
          limits=(1e-5, 10.0)),
 )
 

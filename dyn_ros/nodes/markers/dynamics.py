@@ -85,41 +85,39 @@ def placements_if(parameter: str) -> Callable[[Mapping[str, Any]], tuple[str, ..
     return lambda values: ("oMf",) if values[parameter] else ()
 
 
-_FRAME = Spec("frame", "", "Link, joint or fixed joint at whose origin to show it. Empty: hidden.")
-WRENCH = "the wrenches that act on the robot"
+_FRAME = Spec("frame", "", "Frame at whose origin to show it. Empty: hidden.")
+WRENCH = "the wrenches on the robot"
 NEWTON = (0.01, "Length of 1 N, radius of 1 N m [m].", [0.84, 0.09, 0.6, 1.0])
 
 DYNAMICS = (
     Kind("torque", lambda node, robot, look: marker_arrays.torque(robot.model, look),
-         "the torque of each joint", 0.1, "Radius; length for a prismatic joint at full load [m].",
+         "the torque of each joint", 0.1, "Radius, or length for a prismatic joint [m].",
          [0.94, 0.55, 0.0, 1.0],
          Spec("full_color", [0.88, 0.04, 0.11, 1.0],
-              "Color at full load, the effort limit of the joint.", size=4, limits=(0.0, 1.0)),
+              "Color at full load, the effort limit.", size=4, limits=(0.0, 1.0)),
          Spec("unlimited", 100.0, "Full load without an effort limit [N m, N].",
               limits=(1e-6, 1e9)),
-         Spec("source", "gravity", "Torque of ~/gravity, of ~/nle, or measured.",
+         Spec("source", "gravity", "Torque to show.",
               choices=("gravity", "nle", "effort")),
          reads=_torque_reads),
     Kind("inertia",
          lambda node, robot, look: marker_arrays.inertia(robot.model, look, robot.payloads),
-         "each body as a homogeneous body with the same mass and inertia",
-         1.0, "Scale factor; 1 is the true size.", [0.61, 0.18, 1.0, 0.4],
-         Spec("shape", "ellipsoid", "Shape of the homogeneous body.", choices=("ellipsoid", "box")),
+         "homogeneous bodies with the mass and inertia of each body",
+         1.0, "Factor of the true size.", [0.61, 0.18, 1.0, 0.4],
+         Spec("shape", "ellipsoid", "Shape of the bodies.", choices=("ellipsoid", "box")),
          reads=("oMi",)),
     Kind("velocity_ellipsoid", partial(manipulability, lambda half: half),
-         "the velocities of a frame for joint velocities of norm 1",
+         "the velocities for joint velocities of norm 1",
          0.2, "Length of 1 m/s for 1 rad/s [m].", [0.0, 0.68, 0.61, 0.4], _FRAME,
          reads=placements_if("markers.velocity_ellipsoid.frame"), kernels=("frame_jacobian",)),
     Kind("force_ellipsoid", partial(manipulability, shapes.force_half_axes),
-         "the forces at a frame for joint torques of norm 1",
+         "the forces for joint torques of norm 1",
          0.05, "Length of 1 N for 1 N m [m].", [1.0, 0.38, 0.0, 0.4], _FRAME,
          reads=placements_if("markers.force_ellipsoid.frame"), kernels=("frame_jacobian",)),
     Kind("wrench", partial(wrench, "markers.wrench.topics", "markers.lifetime"), WRENCH, *NEWTON,
          Spec("topics", Parameter.Type.STRING_ARRAY,
-              "Topics (geometry_msgs/WrenchStamped) of the wrenches, in the axes of "
-              "header.frame_id."),
+              "Topics (geometry_msgs/WrenchStamped) of the wrenches."),
          Spec("frames", Parameter.Type.STRING_ARRAY,
-              "Link, joint or fixed joint at whose origin the wrenches of each topic act. "
-              "header.frame_id can then be any frame or the world. Empty: header.frame_id."),
+              "Frame at whose origin the wrenches of each topic act. Empty: header.frame_id."),
          reads=placements_if("markers.wrench.topics")),
 )

@@ -57,8 +57,7 @@ def external_effort(node: Any, robot: RobotContext, look: Look) -> Draw:
 
 
 OBSERVER = (
-    Kind("external_effort", external_effort,
-         "the external effort of each joint, relative to its threshold",
+    Kind("external_effort", external_effort, "the external effort of each joint",
          0.1, "Radius, or length for a prismatic joint, at the threshold [m].",
          [0.11, 0.63, 1.0, 1.0],
          Spec("collision_color", [0.88, 0.04, 0.11, 1.0], "Color beyond the threshold.", size=4,
@@ -66,6 +65,6 @@ OBSERVER = (
          reads=("oMi",)),
     Kind("external_wrench", external_wrench, "the wrench at tip_frame",
          0.01, "Length of 1 N, radius of 1 N m [m].", [0.63, 0.51, 0.0, 1.0], reads=("oMf",)),
-    Kind("contact", contact, "the force of the contact, ending on its line of action",
+    Kind("contact", contact, "the force of the contact",
          0.01, "Length of 1 N [m].", [1.0, 0.0, 0.39, 1.0], reads=()),
 )

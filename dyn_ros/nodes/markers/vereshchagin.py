@@ -101,7 +101,7 @@ def _constraint_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 VERESHCHAGIN = (
     Kind("constraint", constraint, "the directions of constraints",
-         0.1, "Length, and radius of an angular direction [m].", [0.51, 0.24, 0.49, 1.0],
+         0.1, "Length or radius [m].", [0.51, 0.24, 0.49, 1.0],
          reads=_constraint_reads),
     Kind("constraint_force", constraint_force,
          "the wrench of the constraints on each frame", 0.01, "Length of 1 N, radius of 1 N m [m].",
