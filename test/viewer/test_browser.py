@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demo in a real browser: it loads, a slider moves, torques change."""
 import os
+import re
 import subprocess
 import sys
 import threading
 import time
 from functools import cache
+from pathlib import Path
 from queue import Empty, Queue
 from urllib.parse import urlsplit
 
@@ -21,6 +23,7 @@ pytest.importorskip("viser", reason="no viser: pip install viser")
 
 from .chromium import SLOW
 
+ROOT = Path(__file__).resolve().parents[2]
 UNITS = {"": 1.0, "k": 1e3, "m": 1e-3, "\u00b5": 1e-6}
 START = 120.0      # seconds; the first start on a machine compiles
 
@@ -57,6 +60,40 @@ def demo(other_domain):
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def pushed(domain, *frame):
+    """The lines of examples/push.py until it has found three contacts."""
+    end = time.monotonic() + START
+    while time.monotonic() < end:           # it gives up after ten seconds
+        lines = []
+        with subprocess.Popen([sys.executable, ROOT / "examples" / "push.py", *frame], text=True,
+                              env=dict(os.environ, ROS_DOMAIN_ID=str(domain)),
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+            for line in process.stdout:
+                lines.append(line.rstrip())
+                if sum(each.startswith("contact: ") for each in lines) == 3:
+                    process.kill()
+                    return lines
+        assert process.returncode == 0, lines
+    raise AssertionError(lines)
+
+
+def test_a_push_is_measured_and_located_as_in_the_tutorial(demo):
+    """What docs/observer.md shows of the example is what it prints."""
+    page = (ROOT / "docs" / "observer.md").read_text()
+    expected = re.findall(r"push\.py ?(\w*)\n\n```text\n(.+)\n(.+)\n```", page)
+    assert len(expected) == 2
+    for frame, efforts, contact in expected:
+        lines = pushed(demo[1], *frame.split())
+        measured = [line for line in lines if line.startswith("external efforts [N m]: ")]
+        assert measured and all(len(line.split()) == len(efforts.split()) for line in measured)
+        found = [line for line in lines if line.startswith("contact: ")]
+        _, where = contact.split(" on ")
+        assert sum(line.endswith(f" on {where}") for line in found) >= len(found) / 3, found
+        forces = [float(force) for force in re.findall(r"contact: ([\d.]+) N", "\n".join(found))]
+        assert bool(forces) == (not frame), found
+        assert not forces or np.median(forces) == pytest.approx(20.0, abs=2.0)
 
 
 @pytest.fixture(scope="module")
