@@ -123,10 +123,10 @@ def cell(ours, theirs, digits):
     return f"{ours:.{digits}f} ({theirs / ours:.1f})"
 
 
-def table(*columns):
-    """Yield the lines of a table of single states and batches with one and two threads."""
-    yield "| | one state | batch, one thread | batch, two threads |"
-    yield "| --- | --- | --- | --- |"
+def table(head, *columns):
+    """Yield the lines of a table, with the head of each column."""
+    yield "| | " + " | ".join(head) + " |"
+    yield "| --- |" + " --- |" * len(head)
     for cells in zip(*columns, strict=True):
         assert len({name for name, _ in cells}) == 1
         yield "| " + " | ".join([f"`{cells[0][0]}`", *(text for _, text in cells)]) + " |"
@@ -193,20 +193,20 @@ def contact_cases(pair, contacts):
 
     return {
         "contact_dynamics": (
-            lambda q, v, tau, **options: dyn_ros.contact_dynamics(
-                model, data, q, v, tau, mine, **options), dynamics),
+            lambda q, v, tau: dyn_ros.contact_dynamics(
+                model, data, q, v, tau, mine), dynamics),
         "contact_dynamics_derivatives": (
-            lambda q, v, tau, **options: dyn_ros.contact_dynamics_derivatives(
-                model, data, q, v, tau, mine, **options), dynamics_derivatives),
+            lambda q, v, tau: dyn_ros.contact_dynamics_derivatives(
+                model, data, q, v, tau, mine), dynamics_derivatives),
         "impulse_dynamics": (
-            lambda q, v, tau, **options: dyn_ros.impulse_dynamics(
-                model, data, q, v, mine, **options), impulses),
+            lambda q, v, tau: dyn_ros.impulse_dynamics(
+                model, data, q, v, mine), impulses),
         "impulse_dynamics_derivatives": (
-            lambda q, v, tau, **options: dyn_ros.impulse_dynamics_derivatives(
-                model, data, q, v, mine, **options), impulse_derivatives),
+            lambda q, v, tau: dyn_ros.impulse_dynamics_derivatives(
+                model, data, q, v, mine), impulse_derivatives),
         "delassus_matrix": (
-            lambda q, v, tau, **options: dyn_ros.delassus_matrix(
-                model, data, q, mine, **options), delassus),
+            lambda q, v, tau: dyn_ros.delassus_matrix(
+                model, data, q, mine), delassus),
     }
 
 
@@ -219,8 +219,8 @@ def contacts_one_state(pair, cases):
         yield name, cell(a_, b_, 2)
 
 
-def contacts_batch(pair, cases, threads):
-    """Yield the same as `batch`, of robots in contact."""
+def contacts_batch(pair, cases):
+    """Yield the same as `batch`, of robots in contact, with one thread."""
     q, v, _, tau = pair.states(STATES)
     theirs = np.array([pair.to_pin_q(x) for x in q]), v, tau
 
@@ -229,16 +229,9 @@ def contacts_batch(pair, cases, threads):
             call(*state)
 
     for name, (ours, call) in cases.items():
-        a_, b_ = np.median(take_turns(partial(ours, q, v, tau, threads=threads),
+        a_, b_ = np.median(take_turns(partial(ours, q, v, tau),
                                       partial(for_all_states, call), 3, 5, 1), axis=1)
         yield name, cell(a_ / STATES, b_ / STATES, 3)
-
-
-def memory(*shape):
-    """Return the time to fill an array of this shape for each state of a batch [us per state]."""
-    arrays = np.zeros((STATES, *shape))
-    times, _ = take_turns(partial(arrays.fill, 1.0), lambda: None, 3, 5, 1)
-    return np.median(times) / STATES
 
 
 def error(actual, expected):
@@ -280,13 +273,12 @@ def contact_report():
     pair = peer.new_pair(robot, root_joint, "ignore")
     cases = contact_cases(pair, contacts)
     yield ""
-    yield f"## {robot} on {len(contacts)} feet, each a contact of dimension 3"
+    yield f"## {robot} on {len(contacts)} feet"
     yield ""
-    yield ("Pinocchio has no batches here, so it runs in a Python loop. The times of derivatives "
-           "include the dynamics on both sides.")
+    yield "Each foot is a contact of dimension 3. The times of derivatives include the dynamics."
     yield ""
-    yield from table(contacts_one_state(pair, cases),
-                     *(contacts_batch(pair, cases, threads) for threads in (1, 2)))
+    yield from table(("one state", "batch"), contacts_one_state(pair, cases),
+                     contacts_batch(pair, cases))
 
 
 def observer_of(model, method):
@@ -316,11 +308,10 @@ def observer_report():
     model = dyn_ros.Model.from_urdf_file(ARM)
     samples = np.random.default_rng(0).uniform(-1.0, 1.0, (3, RECORDED, model.nv))
     yield ""
-    yield f"## External efforts of arm7, nv = {model.nv}"
+    yield "## External efforts of arm7"
     yield ""
-    yield ("`update` is one call of `MomentumObserver.update` from Python. The other columns are "
-           f"for `momentum_observer` with a recording of {RECORDED} samples; the memory excludes "
-           "the samples and the result.")
+    yield ("`update` is one call from Python. The other columns are for a recording of "
+           f"{RECORDED} samples; memory excludes samples and result.")
     yield ""
     yield "| method | update [us] | 1 thread [s] | 2 threads [s] | memory [MB] |"
     yield "| --- | --- | --- | --- | --- |"
@@ -337,45 +328,40 @@ def report():
     """Yield the lines of the page."""
     yield "# Performance"
     yield ""
-    yield ("`python benchmarks/engine.py --write docs/performance.md` generates this page, here "
-           f"with Pinocchio {pinocchio.__version__} on {platform.machine()} and Python "
-           f"{platform.python_version()}. Both engines are called from Python and run alternately. "
-           "Times depend on the machine; their ratios depend on it less.")
+    yield (f"`make bench` writes this page, with Pinocchio {pinocchio.__version__} on "
+           f"{platform.machine()}. Both engines are called from Python and take turns; [functions "
+           "in C](native.md) compares calls from C++.")
+    yield ""
+    yield "## One state and batches"
     yield ""
     yield ("Each cell is the time of dyn_ros per state in microseconds and, in parentheses, how "
-           f"many times as long Pinocchio takes. A batch has {STATES} states. Pinocchio runs it "
-           "with `rneaInParallel`, with `abaInParallel`, or in a Python loop, which has one "
-           "thread. [Functions in C](native.md) compares calls from C++.")
-    for robot, root_joint in ROBOTS:
+           f"many times as long Pinocchio takes. A batch has {STATES} states; Pinocchio runs it "
+           "with `rneaInParallel`, `abaInParallel`, or a Python loop in one thread. dyn_ros "
+           "returns all results, the loop keeps the last one.")
+    head, columns = [], []
+    for (robot, root_joint), most in zip(ROBOTS, (1, 2)):
         pair = peer.new_pair(robot, root_joint, "ignore")
-        nv, columns = pair.model.nv, 10 * pair.model.njoints
-        yield ""
-        yield f"## {robot}, {root_joint or 'fixed'} base, nv = {nv}"
-        yield ""
-        yield from table(one_state(pair), batch(pair, 1), batch(pair, 2))
-        yield ""
-        yield (f"NumPy's `fill` takes {memory(nv, nv):.3f} us per state to write a matrix of "
-               f"{nv} x {nv} numbers, and {memory(nv, columns):.3f} us for the {nv} x {columns} "
-               "numbers of `joint_torque_regressor`. A batch of dyn_ros returns the results of "
-               "all states; the loop with Pinocchio keeps only the last one.")
+        head += [f"{robot}, {root_joint or 'fixed'}", "batch", "batch, two threads"][:most + 1]
+        columns += [one_state(pair), *(batch(pair, threads) for threads in range(1, most + 1))]
+    yield ""
+    yield from table(head, *columns)
     yield from contact_report()
     yield from observer_report()
     yield ""
     yield "## Size"
     yield ""
-    yield ("Chains and binary trees of revolute joints: microseconds of dyn_ros / Pinocchio for "
-           "one state, measured by `python benchmarks/sizes.py`. Memory is the growth of the "
-           "process, which for dyn_ros includes the machine code. Pinocchio's `Data` grows with "
-           f"the cube of nv; a dash means that it exceeds {sizes.MEMORY >> 30} GB.")
+    yield ("Chains and binary trees of revolute joints: microseconds of dyn_ros/Pinocchio for one "
+           "state (`python benchmarks/sizes.py`). Memory is the growth of the process, including "
+           "machine code. A dash means that Pinocchio's `Data`, which grows with the cube of nv, "
+           f"exceeds {sizes.MEMORY >> 30} GB.")
     yield ""
     yield from sizes.rows()
     yield ""
     yield "## Accuracy"
     yield ""
     yield ("The largest difference from Pinocchio, relative to the largest number in the result, "
-           f"over {len(peer.FILES)} robots with fixed and floating base and 5 random states each. "
-           f"It is below {SMALL:.0e} for all functions of the first table except these. Mimic "
-           "joints are independent here.")
+           f"over 5 random states of {len(peer.FILES)} robots with fixed and floating base, mimic "
+           f"joints independent. All other functions of the first table are below {SMALL:.0e}.")
     yield ""
     yield "| | error | robot |"
     yield "| --- | --- | --- |"

@@ -125,14 +125,14 @@ def in_process(engine: str, count: int, shape: str) -> dict[str, float]:
 
 
 def rows() -> Iterator[str]:
-    """The lines of a table: dyn_ros / Pinocchio in each column."""
-    yield "| robot | " + " | ".join(f"`{name}` [us]" for name in CALLS) + " | memory [MB] |"
+    """The lines of a table: dyn_ros/Pinocchio in each column."""
+    yield "| robot | " + " | ".join(f"`{name}`" for name in CALLS) + " | memory [MB] |"
     yield "| --- |" + " --- |" * (len(CALLS) + 1)
     for shape in SHAPES:
         for count in COUNTS:
             a, b = (in_process(engine, count, shape) for engine in ("ours", "theirs"))
-            times = " | ".join(f"{a[name]:.1f} / {b[name]:.1f}" for name in CALLS)
-            row = f"| {shape}, {count} | {times} | {a['resident']:.0f} / {b['resident']:.0f} |"
+            times = " | ".join(f"{a[name]:.1f}/{b[name]:.1f}" for name in CALLS)
+            row = f"| {shape}, {count} | {times} | {a['resident']:.0f}/{b['resident']:.0f} |"
             yield row.replace("inf", "-")
 
 
