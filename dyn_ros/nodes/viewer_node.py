@@ -42,13 +42,12 @@ TOPICS = {"gravity": "dynamics/gravity", "nle": "dynamics/nle",
 
 SPECS = (
     Spec("host", "127.0.0.1",
-         "Address of the page. 127.0.0.1: only this machine can open it. 0.0.0.0: anyone who can "
-         "reach this machine can move the robot.", read_only=True),
+         "Address of the page. 127.0.0.1: for this machine only. 0.0.0.0: for all machines, which "
+         "can then move the robot.", read_only=True),
     Spec("allowed_hosts", Parameter.Type.STRING_ARRAY,
-         "Additional names under which browsers can open the page: host or host:port.",
+         "Additional names of the page: host or host:port.",
          read_only=True),
-    Spec("port", 8080,
-         "First port to try. If it is in use, the node tries the next ones. 0: any free port.",
+    Spec("port", 8080, "First port to try, before the next ones. 0: any free port.",
          read_only=True),
     Spec("rate", 30.0, "Update rate of the page [Hz].", limits=(1.0, 60.0)),
     Spec("plot_seconds", 10.0, "Time span of the plots [s].", limits=(1.0, 600.0),
@@ -57,20 +56,19 @@ SPECS = (
                            "observer/markers"],
          "Topics (visualization_msgs/MarkerArray) of the markers."),
     Spec("world_frames", ["world", "map", "odom"],
-         "frame_ids of the world in markers, in addition to the frame_id of odom."),
+         "frame_ids of the world, in addition to the frame_id of odom."),
     Spec("mesh_paths", Parameter.Type.STRING_ARRAY,
          "Folders with packages of meshes, in addition to the ROS prefixes."),
     Spec("push_scale", 100.0, "Force per displacement of the ball [N/m].",
          limits=(1e-3, 1e6)),
     Spec("motion_service", "",
-         "Service (std_srvs/SetBool) that starts the robot's own motion. With false it stops the "
-         "motion and joint_states, when a slider moves.", read_only=True),
-    Spec("command_topic", "joint_states",
-         "Topic (sensor_msgs/JointState) for positions and velocities of the sliders.",
+         "Service (std_srvs/SetBool) that starts or stops the motion and joint_states of a "
+         "simulated robot.", read_only=True),
+    Spec("command_topic", "joint_states", "Topic (sensor_msgs/JointState) of the sliders.",
          read_only=True),
     Spec("simulated_robot", "",
-         "Node of a simulated robot with the services set_payload, clear_payload and hold "
-         "(std_srvs/SetBool), which stops its motion while users reach for the ball.",
+         "Node of a simulated robot, with the services set_payload, clear_payload, and hold "
+         "(std_srvs/SetBool).",
          read_only=True),
 )
 
