@@ -180,8 +180,8 @@ def starts():
     library = HERE.parent / "build" / "machine_code"
     run(sys.executable, "-m", "dyn_ros.command.build", "--what", "host", "--out", library)
     yield from ("## Start", "", "Times from the start of the process, with existing machine code.",
-                "", "| | Python: `rnea`, `aba`, `crba` [s of processor time] | [MB] | node: active [s] "
-                "| [MB] |", "| --- | --- | --- | --- | --- |")
+                "", "| | Python: `rnea`, `aba`, `crba` [s of processor time] | [MB] "
+                "| node: active [s] | [MB] |", "| --- | --- | --- | --- | --- |")
     for name, chosen in (("library", library / "library"), ("Numba and its cache", "none")):
         os.environ["DYN_ROS_LIBRARY"] = str(chosen)
         runs = [json.loads(run(sys.executable, "-c", START, stdout=subprocess.PIPE).stdout)
@@ -205,7 +205,8 @@ def table(robot, lines, costs):
     yield ("Each cell is the least time of a call and, in parentheses, the median, in nanoseconds. "
            "The largest difference from Pinocchio, relative to the largest number of a result, is "
            f"{worst:.1e}. Generating all constant functions takes {constant:.1f} s "
-           f"({its_size / 1000:.0f} kB), all settable ones {settable:.1f} s ({size / 1000:.0f} kB).")
+           f"({its_size / 1000:.0f} kB), all settable ones {settable:.1f} s "
+           f"({size / 1000:.0f} kB).")
     yield ""
     yield f"| | {' | '.join(names)} |"
     yield "| --- |" + " --- |" * len(names)
