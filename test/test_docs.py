@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Snippets in the documentation run, and its links lead to existing targets."""
+import json
 import re
 from pathlib import Path
 
@@ -55,6 +56,25 @@ def test_each_task_of_the_cookbook_runs_by_itself(title, code, folder, monkeypat
 
 def test_each_heading_of_the_cookbook_has_a_program():
     assert len(TASKS) == len(re.findall("^## ", COOKBOOK, re.MULTILINE)) == 15
+
+
+def test_the_notebook_runs_and_is_stored_without_outputs(monkeypatch):
+    plt = pytest.importorskip("matplotlib.pyplot", reason="no matplotlib: run `make test`")
+    plt.switch_backend("Agg")
+    shown = []
+    monkeypatch.setattr(plt, "show", lambda: shown.append(plt.gcf()))
+    monkeypatch.chdir(ROOT / "docs")
+    names = {"__name__": "__main__"}
+    for cell in json.loads(Path("notebook.ipynb").read_text())["cells"]:
+        text = "".join(cell["source"])
+        if cell["cell_type"] == "code":
+            assert (cell["outputs"], cell["execution_count"]) == ([], None)
+            exec(compile(text, cell["id"], "exec"), names)
+        for link in re.findall(r"\]\(([^)]*)\)", text if cell["cell_type"] == "markdown" else ""):
+            assert Path(link).exists(), link
+    [figure] = shown
+    assert len(figure.axes[0].lines) == 4
+    plt.close(figure)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
