@@ -127,7 +127,7 @@ def figure(time, curves, title, limits=(), band=None):
     for n, curve in enumerate(curves):
         parts.append(line([place(t, x) for t, x in zip(time[::stride], curve.value[::stride])],
                           curve.color))
-        x = RIGHT - 215 * (len(curves) - n - 1) - 5
+        x = RIGHT - 430 / len(curves) * (len(curves) - n - 1) - 5
         parts.append(text(x, 24, curve.label, curve.color, "end"))
     tick = 0.05 if time[-1] - time[0] < 1.0 else 0.5
     for t in np.arange(np.ceil(time[0] / tick), np.floor(time[-1] / tick + 0.5) + 1) * tick:
@@ -174,7 +174,7 @@ def of_gain():
     shown = slice(900, None)
     colors = {20.0: GREEN, 100.0: BLUE, 500.0: RED}
     return figure(recording.time[shown], [
-        Curve(f"both {gain:g} /s", color, external(true, recording, gain)[shown])
+        Curve(f"{gain:g} /s", color, external(true, recording, gain)[shown])
         for gain, color in colors.items()],
         "external effort [N m]; gain and smoothing:", band=(PUSHED[0], 1.2))
 
