@@ -77,6 +77,18 @@ def test_the_notebook_runs_and_is_stored_without_outputs(monkeypatch):
     plt.close(figure)
 
 
+def test_the_gallery_shows_all_pictures_and_names_what_draws_them():
+    page, pictures = ROOT / "docs" / "gallery.md", (ROOT / "docs" / "images").iterdir()
+    shown = re.findall(r"^!\[.+\]\(images/(.+)\)$", page.read_text(), re.MULTILINE)
+    assert sorted(shown) == sorted(
+        path.name for path in pictures if not path.name.startswith("badge_"))
+    recipe = (ROOT / "Makefile").read_text().partition("\npictures:")[2]
+    scripts = [*(ROOT / "docs").glob("draw_*.py"), *(
+        ROOT / name for name in re.findall(r"docs/\w+\.py", recipe))]
+    assert len(scripts) > 5
+    assert [path.name for path in scripts if f"docs/{path.name}" not in page.read_text()] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     targets = re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)", page.read_text())
