@@ -18,7 +18,7 @@ from dyn_ros.engine.call.algorithm import ALGORITHMS
 TEST = Path(__file__).resolve().parent
 FOLDER = TEST.parent / "docs" / "migration"
 PINOCCHIO = (FOLDER / "pinocchio.md").read_text()
-CALLS = "\n".join([(TEST / "pinocchio_calls.md").read_text(),
+CALLS = "\n".join([(TEST / "migration_calls.md").read_text(),
                    *((FOLDER / f"{name}.md").read_text() for name in ("kdl", "idyntree"))])
 TABLES = dict(re.findall(r"^##? (?:Migration from )?(.*?)\n(.*?)(?=^#|\Z)", CALLS,
                          re.MULTILINE | re.DOTALL))
@@ -60,7 +60,7 @@ def value(code, names):
 
 def test_no_row_is_left_out():
     assert {title for title, text in TABLES.items() if "\n| " in text} == {
-        *COMPARED, "Only in dyn_ros", "KDL", "iDynTree"}
+        *COMPARED, "Only in dyn_ros", "KDL", "iDynTree", "The same names in iDynTree"}
 
 
 def test_every_algorithm_has_a_row():
@@ -263,6 +263,6 @@ def with_idyntree():
     return theirs, ours
 
 
-@rows("iDynTree")
+@rows("iDynTree", "The same names in iDynTree")
 def test_idyntrees_call_and_ours_agree(with_idyntree, theirs, ours):
     agree(value(theirs, with_idyntree[0]), value(ours, with_idyntree[1]))
