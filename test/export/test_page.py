@@ -13,10 +13,13 @@ from dyn_ros.export.model_file import write_model
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "cpp.md").read_text()
-CPP = re.findall(r"```cpp\n(.*?)```", PAGE, re.DOTALL)
+(CPP,) = re.findall(r"```cpp\n(.*?)```", PAGE, re.DOTALL)
+EXAMPLE = ROOT / "examples" / "gravity_compensation_cpp"
 (C,) = re.findall(r"```c\n(.*?)```", PAGE, re.DOTALL)
 MAIN = """
 #include <cstdio>
+
+#include <controller.hpp>
 
 int main(int, char **argv)
 {
@@ -44,7 +47,7 @@ def test_the_commands_that_compile(library, arm, tmp_path, command):
     require_tools(command.split()[0], *["pkg-config"] * ("pkg-config" in command))
     (tmp_path / "dyn_ros_cpp").symlink_to(library)
     (tmp_path / "main.c").write_text(C)
-    (tmp_path / "main.cpp").write_text(CPP[0])
+    (tmp_path / "main.cpp").write_text(CPP)
     done(["sh", "-c", command], cwd=tmp_path)
     assert done([tmp_path / "a.out", tmp_path / "arm.dynros"])
 
@@ -62,7 +65,7 @@ def run(compiler, text, library, folder):
     source = folder / f"program{suffix}"
     source.write_text(text)
     done([compiler, f"-std={standard}", "-O1", "-Wall", "-Wextra", "-Werror",
-          f"-I{library}/include", source, library / "lib" / "libdyn_ros.a", "-o",
+          f"-I{library}/include", f"-I{EXAMPLE}", source, library / "lib" / "libdyn_ros.a", "-o",
           folder / "program"])
     return done([folder / "program", folder / "arm.dynros"])
 
@@ -70,7 +73,7 @@ def run(compiler, text, library, folder):
 def test_the_program_in_cpp(library, arm, tmp_path):
     data, zero = dyn_ros.Data(arm), np.zeros(7)
     tau = dyn_ros.rnea(arm, data, arm.neutral(), zero, zero)
-    lines = run("c++", CPP[0], library, tmp_path).splitlines()
+    lines = run("c++", CPP, library, tmp_path).splitlines()
     assert lines[0] == f"torque of the first joint: {tau[0]:g} N m" and len(lines) == 2
 
 
@@ -85,6 +88,6 @@ def test_the_controller(library, arm, tmp_path):
         "elbow_pitch", "shoulder_yaw", "shoulder_pitch")]
     q[joints] = 0.3, 0.1, 0.2
     expected = dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), q)[joints]
-    numbers, error = run("c++", CPP[1] + MAIN, library, tmp_path).splitlines()
+    numbers, error = run("c++", MAIN, library, tmp_path).splitlines()
     assert np.array_equal(np.array(numbers.split(), float), expected)
     assert error.startswith("joint nothing: no such joint")
