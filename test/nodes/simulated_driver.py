@@ -122,9 +122,11 @@ class SimulatedDriver:
             client.publisher(
                 String, node.topic("robot_description"), reliability=DESCRIPTION_QOS.reliability,
                 durability=DESCRIPTION_QOS.durability).publish(String(data=xml))
-            client.wait(lambda: node.node.robot is not None, "the robot")
         if self._base:
             self._odometry = client.publisher(Odometry, node.topic("odom"))
+        if xml is not None:     # joints may be locked where they stand
+            client.wait(lambda: node.node.robot is not None, node.output,
+                        again=lambda: self.run(1.0 / self.rate))
 
     def run(self, seconds, forces=None):
         """Publish for some time of the robot; return the external efforts at its end, by name."""

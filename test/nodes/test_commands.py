@@ -324,6 +324,12 @@ def _launched(graph, words):
         assert argument == "--show-args" or argument.split(":=")[0] in declared
 
 
+@kind("ros2 launch tiago_bringup", "ros2 launch open_manipulator_bringup")
+def _driver(graph, words):
+    """Not run: drivers of robots are not installed here. Their repositories have these files."""
+    assert words == [f"{words[0].partition('.')[0]}.launch.py"]
+
+
 def arguments_of(file):
     """Names of the arguments that a launch file declares, found without launch."""
     if file.suffix == ".xml":
