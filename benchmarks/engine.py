@@ -336,12 +336,12 @@ def report():
     yield ""
     yield ("Each cell is the time of dyn_ros per state in microseconds and, in parentheses, how "
            f"many times as long Pinocchio takes. A batch has {STATES} states; Pinocchio runs it "
-           "with `rneaInParallel`, `abaInParallel`, or a Python loop in one thread. dyn_ros "
-           "returns all results, the loop keeps the last one.")
+           "with `rneaInParallel`, `abaInParallel`, or a Python loop in one thread. "
+           f"{ROBOTS[1][0]} has a floating base.")
     head, columns = [], []
     for (robot, root_joint), most in zip(ROBOTS, (1, 2)):
         pair = peer.new_pair(robot, root_joint, "ignore")
-        head += [f"{robot}, {root_joint or 'fixed'}", "batch", "batch, two threads"][:most + 1]
+        head += [robot, f"{robot}, batch", "batch, two threads"][:most + 1]
         columns += [one_state(pair), *(batch(pair, threads) for threads in range(1, most + 1))]
     yield ""
     yield from table(head, *columns)
