@@ -14,6 +14,7 @@ from ..engine.algorithms import joint_friction, rnea
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
+from ..engine.model.urdf.text import END_OF_MESSAGE
 from ..engine.model.write import write_urdf
 from .motion.filtering import is_actuated
 from .normal_equations import resolution
@@ -267,7 +268,8 @@ class Identification:
         ValueError
             The description is of another robot.
         """
-        Path(path).write_bytes(write_urdf(Path(description).read_bytes(), self.identified))
+        old = Path(description).read_bytes().removesuffix(END_OF_MESSAGE.encode())
+        Path(path).write_bytes(write_urdf(old, self.identified))
 
 
 def _error(joint: JointResult, tau: Array, before: Array, after: Array) -> JointResult:

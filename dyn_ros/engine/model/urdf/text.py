@@ -14,7 +14,8 @@ from collections.abc import Iterable
 MAX_CHARACTERS = 5_000_000
 """Longer texts are rejected. The largest known descriptions are below 1 MB."""
 
-_END_OF_MESSAGE = "\n---\n"           # that `ros2 topic echo` prints
+END_OF_MESSAGE = "\n---\n"
+"""What `ros2 topic echo` prints behind a description; it is not part of it."""
 
 PIPE_TIMEOUT = 30.0
 """Seconds within which a pipe must deliver the whole description; xacro requires a few at most."""
@@ -68,7 +69,7 @@ def read_description(path: str | os.PathLike[str], timeout: float = PIPE_TIMEOUT
                     f"{timeout:g} s; start the program that writes to it, or read a file")
             part = file.read(MAX_CHARACTERS + 1 - len(data))
             if part == b"":
-                return _decode(bytes(data)).removesuffix(_END_OF_MESSAGE)
+                return _decode(bytes(data)).removesuffix(END_OF_MESSAGE)
             data += part or b""         # None: another reader took the data
     raise UrdfError(f"the description does not end within {MAX_CHARACTERS} characters; {_MOST}")
 
