@@ -130,7 +130,7 @@ def test_torques_of_a_ur5e(start, client, follow, capsys):
 
     save_description(page, xml)
     driver.swing = 0.8 * np.ones(6)
-    driver.record("free", 60.0)
+    driver.record("free", 40.0)
     run(page.take("dyn_ros identify"))
     identified = launched(start, page.take("observer.launch.py", "ur5e_identified.urdf"))
     errors = []
@@ -200,15 +200,15 @@ def test_an_fr3(start, client, follow, hand):
     efforts = echo(client, node, page.take("/external_efforts"), JointState)
     wrenches = echo(client, node, page.take("/external_wrench"), WrenchStamped)
     set_parameter(client, node, page.take("wrench_axes"))
-    driver.run(1.0)
+    driver.run(0.3)
     assert largest(efforts[-1]) < 1.0
     before = wrenches[-1].wrench.force.z
-    driver.run(0.5, {"fr3_hand": [0.0, 0.0, -9.81]})
+    driver.run(0.3, {"fr3_hand": [0.0, 0.0, -9.81]})
     assert abs(wrenches[-1].wrench.force.z - before + 9.81) < 0.5
     client.stop_listening()
     identify, again = page.take("dyn_ros identify"), page.take("fr3_identified.urdf")
     if not hand:
-        driver.rate, driver.swing = 200.0, 0.5 * np.ones(7)
+        driver.rate, driver.swing = 100.0, 0.5 * np.ones(7)
         driver.record("free", 40.0)
         run(identify)
         node = launched(start, again)
@@ -217,6 +217,14 @@ def test_an_fr3(start, client, follow, hand):
         driver.run(2.0)
         assert largest(efforts[-1]) < 0.3
         client.stop_listening()
+
+
+def test_drives_of_other_names_are_reported(start, follow):
+    page = follow("franka.md")
+    save_description(page, PANDA.read_text())
+    node = launched(start, page.take("observer.launch.py"))
+    assert "no joint 'fr3_joint1'" in node.output()
+    page.left.clear()
 
 
 def test_a_given_file_is_not_replaced_by_the_drivers_description(start, client):
