@@ -4,7 +4,7 @@
 import sys
 
 if sys.platform == "win32":
-    raise ImportError("dyn_ros does not run on Windows itself: use it in WSL, which is Linux")
+    raise ImportError("dyn_ros does not run on Windows; use it in WSL")
 
 from .command import ctrl_c  # noqa: F401, I001    # first: the other imports take a second
 import gc

@@ -575,7 +575,7 @@ def test_windows_is_reported_at_import():
                              "import dyn_ros"], capture_output=True, text=True, cwd=ROOT)
     assert result.returncode == 1
     assert result.stderr.splitlines()[-1] == (
-        "ImportError: dyn_ros does not run on Windows itself: use it in WSL, which is Linux")
+        "ImportError: dyn_ros does not run on Windows; use it in WSL")
 
 
 def test_scripts_of_executables_can_be_imported_by_worker_processes(tmp_path):

@@ -178,7 +178,7 @@ class Template:
         for other, _, item in filled:
             if other is not part or item.type != first.type or item.start != stop:
                 raise ValueError(f"{self._definition.name}: the numbers of {path!r} are not "
-                                 "contiguous; request those of its fields one by one")
+                                 "contiguous; request its fields one by one")
             stop += item.size
         dtype = DTYPES[first.type]
         return (dtype, [_ALIGNMENT + start for start in part.starts(k)],

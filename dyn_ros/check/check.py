@@ -163,7 +163,7 @@ def _robot_size(robot: Any) -> float:
 def _joint_findings(joint: Joint) -> Iterator[Finding]:
     where = f'joint "{joint.name}"'
     if joint.lower == joint.upper:
-        yield Finding(where, f"cannot move: both limits are {joint.lower:g}",
+        yield Finding(where, f"cannot move, because both limits are {joint.lower:g}",
                       "set lower and upper of <limit>, or make it a fixed joint", "no-motion",
                       {"lower": joint.lower, "upper": joint.upper}, {})
     for what, value, unit in (("effort", joint.effort, "N m or N"),

@@ -127,7 +127,7 @@ def _faults(where: str, inertia: LinkInertia, own: Extent | None) -> Iterator[Fi
     nothing = ROUNDING * inertia.mass * (own.hull.radius if own else 1.0) ** 2
     if max(-smallest, largest) <= nothing:
         yield Finding(where, f"has moments of inertia up to {max(-smallest, largest):.2g} kg m2, "
-                      "which are rounding errors of 0: a point mass", advice, "point-mass",
+                      "which are rounding errors; it is a point mass", advice, "point-mass",
                       moments, {})
         return
     fault = rotational_fault(inertia.rotational)
@@ -264,7 +264,7 @@ def _solid_advice(inertia: LinkInertia, own: Extent | None) -> str:
     I = R.T @ own.solid.inertia(inertia.mass) @ R
     I[np.abs(I) < NOISE * np.abs(I).max()] = 0.0
     words = " ".join(f'{key}="{_number(I[row, column])}"' for key, row, column in _ENTRIES)
-    return f"write <inertia {words}/>, that of a solid with its shapes"
+    return f"write <inertia {words}/>, the inertia of a solid with its shapes"
 
 
 def _joined(question: str, solid: str) -> str:

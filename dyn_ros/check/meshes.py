@@ -130,12 +130,12 @@ def measure_meshes(uris: Sequence[str], folders: Folders = (),
 def _unseen(library: str, missing: Sequence[str], broken: Sequence[str]) -> list[str]:
     lines = []
     if library:
-        lines.append(f"meshes are not examined: {library} is not installed; "
+        lines.append(f"meshes are not examined, because {library} is not installed; "
                      'pip install "dyn_ros[check]"')
     if missing:
-        lines.append(f"meshes that are not found are not examined ({len(missing)}), such as "
-                     f"'{missing[0]}': source the workspace that contains the package, or pass "
-                     "the folder that contains it with --mesh-path")
+        lines.append(f"meshes are not found ({len(missing)}), such as '{missing[0]}'; source the "
+                     "workspace that contains the package, or pass the folder that contains it "
+                     "with --mesh-path")
     return lines + [f"a mesh cannot be read and is not examined: {' '.join(line.split())}"
                     for line in broken]
 

@@ -24,7 +24,7 @@ from ..states.joint_states import STALENESS
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 Read = TypeVar("Read")
-ROBOT = ("URDF, or xacro file, whose arguments are passed as NAME:=VALUE; -: standard input")
+ROBOT = ("URDF or xacro file, with arguments as NAME:=VALUE; - is standard input")
 _STANDARD_INPUT = Path("-")
 _ARGUMENT = re.compile(r"([A-Za-z_][\w.-]*):=(.*)", re.DOTALL)
 _XACRO_ELEMENT = re.compile(r"<xacro:\w")
@@ -86,9 +86,9 @@ def add_robot(command: argparse.ArgumentParser) -> None:
 def add_drives(command: argparse.ArgumentParser) -> None:
     """Add the option ``--drives``."""
     command.add_argument("--drives", type=Path, metavar="FILE",
-                         help="what the efforts of the robot are, its rotor inertias and friction, "
-                              "in YAML (default: efforts are torques, friction is that of the "
-                              "robot's description)")
+                         help="YAML file that declares what efforts are, rotor inertias and "
+                              "friction (default: torques, with the friction of the robot's "
+                              "description)")
 
 
 def add_root_joint(command: argparse.ArgumentParser) -> None:
@@ -197,7 +197,7 @@ def _type(convert: Callable[[str], Read], accepts: Callable[[str], bool], fault:
 
 
 port = _type(int, lambda text: text.isdecimal() and int(text) < 65536,
-             " is not a port: a number from 0 to 65535")
+             " is not a port, a number from 0 to 65535")
 count = _type(int, lambda text: text.isdecimal() and int(text) > 0,
               " is not a whole number of at least 1")
 folder = _type(Path, os.path.isdir, " is not a folder")
@@ -278,10 +278,10 @@ def add_recordings(command: argparse.ArgumentParser) -> None:
     command.add_argument("recordings", nargs="+", metavar="RECORDING",
                          help=f"file ({LISTED}), folder or pattern")
     command.add_argument("--topic", action="append", default=[], metavar="TOPIC",
-                         help="of joint states (default: all whose last part is joint_states); "
-                              "repeatable")
+                         help="topic of joint states (default: all whose last part is joint_states)"
+                              "; repeatable")
     command.add_argument("--odometry", metavar="TOPIC",
-                         help="of a base that moves (default: the topic odom or odometry)")
+                         help="topic of the odometry of a moving base (default: odom or odometry)")
     command.add_argument("--since", type=_moment, metavar="TIME",
                          help="when to begin: seconds since 1970, a date such as 2025-03-01T12:00 "
                               "(UTC unless it states its zone), or +S, seconds after the start of "

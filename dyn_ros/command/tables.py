@@ -150,7 +150,7 @@ def _excesses(model: Model, q: Array, v: Array, torque: Array) -> list[str]:
             positions.append((joint.name, rule.multiplier * x + rule.offset, joint.lower,
                               joint.upper))
             velocities.append((joint.name, rule.multiplier * rate, joint.velocity))
-    lines = [f'q of "{name}" is {x:.6g}, outside of its limits {lower:.6g} to {upper:.6g}'
+    lines = [f'q of "{name}" is {x:.6g}, outside its limits {lower:.6g} to {upper:.6g}'
              for name, x, lower, upper in positions if not lower <= x <= upper]
     torques = zip(rates, torque, model.effort_limit)
     for what, limited in (("v", velocities), ("torque", torques)):
@@ -208,8 +208,8 @@ def show_identification(result: "Identification", report: Path | None = None,
             after.damping[k], after.friction[k], result.offset[k])))
     console = terminal()
     console.print(table)
-    where = "; unseen: on the recordings of --validate" if unseen else ""
-    console.print("RMS in N m or N, on held-out samples: of the measured torque, and of its "
+    where = "; unseen is the error on the recordings of --validate" if unseen else ""
+    console.print("RMS in N m or N on held-out samples, of the measured torque, and of its "
                   f"difference from the model before and after{where}.")
     known = sum(kind != "not" for kind in result.base.excitation)
     console.print(f"{known} of {len(result.base.names)} combinations of parameters are determined; "
@@ -270,8 +270,8 @@ def show_payload(names: "Sequence[str]", found: "PayloadEstimate",
     console.print(f"In {found.frame}, the inertia about the center of mass, with 95 % intervals. "
                   "What is not determined is as in a sphere of water.", markup=False)
     console.print(errors)
-    console.print("RMS in N m or N, of the difference of measured torque and model: without the "
-                  "load, and with it and the friction of these recordings.")
+    console.print("RMS in N m or N of the difference between measured torque and model, without "
+                  "the load, and with the load and the friction of these recordings.")
     _warn(warnings, "table")
 
 
@@ -283,8 +283,9 @@ def show_thresholds(names: "Sequence[str]", limits: "CalibratedThresholds") -> N
     for name, row in zip(names, rows):
         table.add_row(name, *map(_number, row))
     terminal().print(table)
-    terminal().print("Thresholds in N m or N: fixed, more for each rad/s or m/s, and at rest "
-                     "instead of fixed; largest undisturbed effort relative to its threshold.")
+    terminal().print("Thresholds in N m or N; per speed is added for each rad/s or m/s, and at "
+                     "rest replaces fixed. Largest is the largest undisturbed effort relative to "
+                     "its threshold.")
 
 
 def show_contacts(path: Path, contacts: "Sequence[Contact]") -> None:

@@ -29,14 +29,13 @@ _SIMILAR = (".pq", ".zstd", ".zst", ".gz")      # not read, which the error of a
 
 def add_view(commands: Commands) -> None:
     """Add the command ``view``."""
-    text = "Show a robot in the browser: move it, push it, and see its torques; or a recording."
+    text = "Show a robot or a recording in the browser; move it, push it, and see its torques."
     command = commands.add_parser(
         "view", help=text, description=text + " ROS is not needed.")
     command.set_defaults(run=_view)
     command.add_argument("file", type=Path, nargs="?", metavar="FILE",
-                         help=f"robot, which is simulated: {ROBOT}; or recording, which is "
-                              f"replayed: {LISTED}, or the folder of a bag (default: arm7, part "
-                              "of this package)")
+                         help=f"robot to simulate ({ROBOT}), or recording to replay ({LISTED}, or "
+                              "the folder of a bag) (default: arm7, part of this package)")
     command.add_argument("--robot", type=Path, metavar="FILE.urdf",
                          help="robot of a recording (default: the one in it)")
     arguments.add_drives(command)
@@ -47,14 +46,14 @@ def add_view(commands: Commands) -> None:
                          help="folder with packages that contain meshes, in addition to the "
                               "folders above the robot's file; repeatable")
     command.add_argument("--topic", action="append", default=[], metavar="TOPIC",
-                         help="of joint states in a recording (default: all whose last part is "
-                              "joint_states); repeatable")
+                         help="topic of joint states in a recording (default: all whose last part "
+                              "is joint_states); repeatable")
     command.add_argument("--odometry", metavar="TOPIC",
-                         help="of a base that moves in a recording (default: the topic odom or "
-                              "odometry)")
+                         help="topic of the odometry of a moving base in a recording (default: "
+                              "odom or odometry)")
     command.add_argument("--host", default="127.0.0.1",
                          help="address to serve the page on (default: 127.0.0.1, this machine "
-                              "only; 0.0.0.0: anyone who can reach this machine sees it)")
+                              "only; 0.0.0.0: anyone who can reach this machine)")
     command.add_argument("--port", type=arguments.port, default=8080,
                          help="port of the page; if it is in use, the next free one (default: "
                               "8080)")
@@ -95,7 +94,7 @@ def _view_robot(options: argparse.Namespace) -> None:
                          "one of the two")
     if options.drives is not None:
         raise UsageError(f"--drives: {options.file} is a robot description, which is simulated; "
-                         "drives are those of a recording")
+                         "pass drives with a recording")
     options.robot, options.root_joint = options.file, options.root_joint or "fixed"
     model = read_robot(options, Model.from_urdf)
     for warning in model.tree.warnings:
@@ -148,7 +147,7 @@ def _serve(options: argparse.Namespace, source: LocalRobot | Replay, xml: str,
             if options.port and session.server.get_port() != options.port:
                 print(f"port {options.port} is in use", file=sys.stderr)
             if not is_loopback(options.host):
-                print(f"host {options.host}: anyone who can reach this machine can see the robot; "
+                print(f"host {options.host}: anyone who can reach this machine can open the page; "
                       "there is no password", file=sys.stderr)
             print(f"The robot is at {session.address} (Ctrl-C to quit)", flush=True)
             if not options.no_browser and has_screen():

@@ -55,7 +55,7 @@ def run(urdf: Path = ARM, root_joint: str = "fixed", rate: float = 500.0,
         from .listener import Listener
     except ImportError as error:
         raise DemoError(
-            f"ROS 2 or this package's messages are missing ({error}): run `make demo`, or build "
+            f"ROS 2 or this package's messages are missing ({error}); run `make demo`, or build "
             "the package with colcon and source its setup file") from error
     console = Console()
     for warning in tree.warnings:
@@ -230,7 +230,7 @@ class Page(Child):
         address = self.find(ADDRESS)
         if address:
             self._announced = True
-            self._console.print(f"[bold]The robot is at {address}[/]: move it with the sliders.")
+            self._console.print(f"[bold]The robot is at {address}[/]. Move it with the sliders.")
             if self._console.is_terminal and has_screen():
                 webbrowser.open(address)
         elif self.ended():
@@ -268,7 +268,7 @@ def watch(listener: Listener, begin: float, screen: Terminal | Lines, children: 
         now = time.monotonic()
         # Of two demos, the one started last yields, however late it discovers the first.
         if listener.robots() > 1 and (settling or listener.described_before(begin)):
-            raise DemoError("another robot publishes joint_states in this ROS domain: stop it, or "
+            raise DemoError("another robot publishes joint_states in this ROS domain; stop it, or "
                             "set ROS_DOMAIN_ID to an unused number (0 to 101)")
         settling = max(settling - 1, 0)
         if listener.message is None:

@@ -31,10 +31,10 @@ _LOAD = ("friction of {:.2g} times the load explains {:.0%} of the squared error
          "load_friction (--friction-terms)")
 _SPEED = ("friction that grows less at high velocity explains {:.0%} of the squared error; allow "
           "root_friction and stribeck (--friction-terms)")
-_ALONE = ("parameters for this joint alone would explain {:.0%} of the squared error: check the "
+_ALONE = ("parameters for this joint alone would explain {:.0%} of the squared error; check the "
           "sign, unit, gain and order of its efforts")
-_OTHER = ("no delay, gain or friction explains it: perhaps joints or cables are flexible, or "
-          "something touches the robot")
+_OTHER = ("no delay, gain or friction explains it; joints or cables may be flexible, or "
+          "something may touch the robot")
 _FIRST = "declare the delay of the other joints first, which may be the cause"
 _CERTAIN = 0.5          # of the squared error: a delay that other joints probably have as well
 

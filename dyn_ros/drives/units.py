@@ -65,7 +65,7 @@ def _far_positions(model: Model, q: Array) -> Iterator[str]:
     largest = np.abs(q).max(axis=0)
     for k in np.flatnonzero(np.isfinite(limit) & (limit > 0.0) & (largest > _BEYOND * limit)):
         yield (f"{model.velocity_names[k]}: positions up to {largest[k]:.3g} lie far beyond the "
-               f"limit of {limit[k]:.3g}: are they of the motor? Divide them by the gear ratio")
+               f"limit of {limit[k]:.3g}; divide them by the gear ratio if they are of the motor")
 
 
 def collapsed_masses(model: Model, parameters: Array, q: Array, v: Array, a: Array, torque: Array
@@ -100,9 +100,9 @@ def collapsed_masses(model: Model, parameters: Array, q: Array, v: Array, a: Arr
     masses = ", ".join(f"{after[i]:.3g} kg instead of {before[i]:.3g} kg for the body of "
                        f"{model.joint_names[i]}" for i in heaviest[:_NAMED])
     more = f" and {len(bodies) - _NAMED} more" if len(bodies) > _NAMED else ""
-    return [f"masses collapsed, so this estimate is no success: {masses}{more}. Measured torques "
-            f"are {scale:.2g} times the torques of the description ({where}): "
-            "the likely cause is the unit or gain of the efforts, or gravity that is already "
+    return [f"masses collapsed, so this estimate is not usable: {masses}{more}. Measured torques "
+            f"are {scale:.2g} times the torques of the description ({where}). "
+            "The likely cause is the unit or gain of the efforts, or gravity that is already "
             f"subtracted; {_REMEDY}"]
 
 
@@ -133,7 +133,7 @@ def _at_rest(model: Model, gravity: Array, effort: Array) -> Iterator[str]:
     for k in np.flatnonzero(np.abs(gravity) > _MOST * np.abs(gravity).max(initial=1e-9)):
         if not np.isnan(effort[k]) and not 1.0 / _FACTOR < effort[k] / gravity[k] < _FACTOR:
             yield (f"{model.velocity_names[k]}: at rest, its effort is {effort[k]:.3g} with a "
-                   f"gravity torque of {gravity[k]:.3g} in the description: it is in another unit, "
+                   f"gravity torque of {gravity[k]:.3g} in the description; it is in another unit, "
                    "such as A, its sign or zero is wrong, or gravity is already subtracted; "
                    f"{_REMEDY}")
 
@@ -144,7 +144,7 @@ def _of_gravity(model: Model, k: int, columns: dict[int, Array], effort: Array) 
     other = min(left, key=lambda j: left[j])
     if left[other] < min(_OTHER * left[k], 1.0 - _ALMOST):
         yield (f"{model.velocity_names[k]}: the motion of {model.velocity_names[other]} "
-               f"explains {1.0 - left[other]:.0%} of its effort, its own {1.0 - left[k]:.0%}: "
+               f"explains {1.0 - left[other]:.0%} of its effort, its own {1.0 - left[k]:.0%}; "
                "check the order of the columns")
         return
     Q = np.linalg.qr(own[:, :4])[0]
@@ -168,7 +168,7 @@ def _zero(name: str, A: Array, W: Array, effort: Array, little: float) -> Iterat
     mean, expected = float(effort.mean()), float(gravity.mean())
     if abs(expected) > max(gravity.std(), little, _FACTOR * abs(mean)):
         yield (f"{name}: at rest, its effort is {mean:.2g} with a gravity torque of {expected:.3g} "
-               "in the description: if gravity is already subtracted, declare gravity_compensated "
+               "in the description; if gravity is already subtracted, declare gravity_compensated "
                "in the drives file")
         return
     X = np.column_stack([np.sign(v), v, W[:, np.abs(W).max(axis=0) > 0.0]])
@@ -185,7 +185,7 @@ def _zero(name: str, A: Array, W: Array, effort: Array, little: float) -> Iterat
     if abs(zero) - error > abs(friction) + _WRONG * np.sqrt(np.mean(effort ** 2)):
         yield (f"{name}: at rest, its effort is {abs(zero):.2g} "
                f"{'more' if zero > 0.0 else 'less'} than gravity, and friction is "
-               f"{abs(friction):.2g}: set the zero of the sensor, or declare the offset in the "
+               f"{abs(friction):.2g}; set the zero of the sensor, or declare the offset in the "
                "drives file")
 
 
@@ -204,13 +204,13 @@ def _compared(name: str, scale: float, explained: float, ratio: float, inertial:
     the effort, relative to gravity.
     """
     if explained > _EXPLAINED and scale < 0.0:
-        yield (f"{name}: its effort is {scale:.3g} times the gravity torque of the description: "
-               f"the sign is opposite; {_REMEDY}")
+        yield (f"{name}: its effort is {scale:.3g} times the gravity torque of the description, "
+               f"so its sign is wrong; {_REMEDY}")
     elif (explained > _EXPLAINED and not 1.0 / _FACTOR < scale < _FACTOR
           or ratio < 1.0 / _FACTOR and inertial < 1.0 / _FACTOR):
-        yield (f"{name}: its effort is {scale:.3g} times the gravity torque of the description: "
-               f"these are not N m, but perhaps A or motor torques; {_REMEDY}")
+        yield (f"{name}: its effort is {scale:.3g} times the gravity torque of the description, "
+               f"so it is not in N m, but perhaps in A or a motor torque; {_REMEDY}")
     elif explained < _EXPLAINED and ratio < 1.0 / _FACTOR:
         yield (f"{name}: its effort does not depend on gravity ({scale:.2g} times the gravity "
-               "torque of the description): if it is already subtracted, declare it in the "
+               "torque of the description); if it is already subtracted, declare it in the "
                "drives file")

@@ -136,7 +136,7 @@ def open_workers(workers: int | None, scheduler: str | None, retries: int = 2,
     """Start processes on this machine, or connect to a cluster. ``fork``: see `LocalWorkers`."""
     if scheduler is not None:
         if workers is not None:
-            raise ValueError("workers: expected None with a scheduler, which knows its workers, "
+            raise ValueError("workers: expected None with a scheduler, which has its own workers, "
                              f"got {workers!r}")
         from .run.cluster import ClusterWorkers
         return ClusterWorkers(scheduler)

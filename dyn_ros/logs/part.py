@@ -105,8 +105,8 @@ class _Reader:
         """Report messages outside the times that a file states: plans rely on these."""
         inside = len(between(messages, span.start, span.stop + 1))
         if inside < len(messages):
-            self.decoder.report("messages outside of the times that the file states for their "
-                                "chunk, which may be lost", len(messages) - inside)
+            self.decoder.report("messages outside the times that the file states for their chunk, "
+                                "which may be lost", len(messages) - inside)
 
 
 # --- messages in order of log time

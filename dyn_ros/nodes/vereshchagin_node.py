@@ -75,8 +75,8 @@ SPECS = (
 
 
 _efforts = partial(arrays.vector, field="effort")       # of a robot, in a message
-TOO_LARGE = ("the result is not finite: the state, the constraints, the efforts or the wrenches "
-             "are too large to compute with")
+TOO_LARGE = ("the result is not finite, because the state, the constraints, the efforts or the "
+             "wrenches are too large")
 
 
 class Solution(NamedTuple):

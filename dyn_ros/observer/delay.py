@@ -106,7 +106,7 @@ def estimate_effort_delay(model: Model, time: ArrayLike, q: ArrayLike, tau: Arra
     joints = _joints(model, samples, longest)
     delay = _best(joints, longest)
     if abs(delay) > longest - 10.0 * _FINE:
-        raise ValueError(f"the efforts lag or lead by {longest:g} s or more: pass a larger value of"
+        raise ValueError(f"the efforts lag or lead by {longest:g} s or more; pass a larger value of"
                          " longest, or check that efforts and positions are of the same motion")
     deviation, shares = _deviation(joints, delay, model.nv, float(np.median(np.diff(samples.time))))
     return EffortDelay(delay, deviation, shares, len(samples))

@@ -174,14 +174,14 @@ def _constant(model: Model, table: Row, typical: float, k: int) -> EffortFault |
     needed, least = table.needed[run, k], _CHANGES * typical
     if value == 0.0 and np.quantile(np.abs(needed), 0.1) > least + model.friction[k]:
         return EffortFault(name, "missing", math.nan, (
-            f"efforts of {name} are all zero, and the model needs {np.mean(needed):.3g}: they are "
-            "not measured, or a brake holds the joint"))
+            f"efforts of {name} are all zero, but the model needs {np.mean(needed):.3g}; they "
+            "are not measured, or a brake holds the joint"))
     if value != 0.0 and np.ptp(needed) > least + 2.0 * model.friction[k] and not (
             abs(value) == table.size[:, k].max() > table.size[:, k].min()
             and (needed * np.sign(value)).min() > abs(value) - least - model.friction[k]):
         return EffortFault(name, "stuck", math.nan, (
             f"efforts of {name} are stuck at {value:.6g}, while the model needs "
-            f"{needed.min():.3g} to {needed.max():.3g}: check the sensor"))
+            f"{needed.min():.3g} to {needed.max():.3g}; check the sensor"))
     return None
 
 
@@ -190,15 +190,15 @@ def _limited(model: Model, table: Row, typical: float, k: int) -> EffortFault | 
     name, recent = model.velocity_names[k], slice(-round(_RECENT / PERIOD), None)
     if table.is_limited[recent, k].any():
         return EffortFault(name, "saturated", math.nan, (
-            f"efforts of {name} are saturated at their limit, {model.effort_limit[k]:g}: external "
-            "efforts are wrong meanwhile"))
+            f"efforts of {name} are saturated at their limit, {model.effort_limit[k]:g}, so "
+            "external efforts are wrong"))
     value, needed = table.constant[recent, k], table.needed[recent, k]
     largest = table.size[:, k].max()
     clipped = ((np.abs(value) == largest) & (largest > 0.0) & (needed * value > 0.0)
                & (np.abs(needed) > largest + _CHANGES * typical + model.friction[k]))
     if clipped.any() and (table.size[:, k] < largest).any():
         return EffortFault(name, "saturated", math.nan, (
-            f"efforts of {name} are saturated: they stay at {largest:.6g} while the model needs "
+            f"efforts of {name} are saturated; they stay at {largest:.6g} while the model needs "
             f"{np.abs(needed[clipped]).max():.3g}"))
     return None
 
@@ -284,10 +284,10 @@ def _described(model: Model, k: int, factor: float) -> EffortFault:
     name = model.velocity_names[k]
     if -_OPPOSITE[1] < factor < -_OPPOSITE[0]:
         return EffortFault(name, "sign", factor, (
-            f"efforts of {name} point the other way: they are {factor:.2f} times what the model "
+            f"efforts of {name} have the opposite sign, {factor:.2f} times what the model "
             "needs; change the sign of effort_constant"))
     return EffortFault(name, "scale", factor, (
-        f"efforts of {name} are {factor:.2g} times what the model needs: are they currents? "
+        f"efforts of {name} are {factor:.2g} times what the model needs; if they are currents, "
         f"multiply effort_constant by {1.0 / factor:.3g}"))
 
 

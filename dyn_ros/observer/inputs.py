@@ -39,8 +39,8 @@ def whitener(model: Model, covariance: ArrayLike) -> Array:
                          "it applies to all states of a batch")
     require_valid(model, "covariance", ("nv", "nv"), array)
     if np.abs(array - array.T).max(initial=0.0) > _SYMMETRIC * np.abs(array).max(initial=0.0):
-        raise ValueError("covariance: expected a symmetric matrix, got entries that differ from "
-                         f"those of its transpose by {np.abs(array - array.T).max():.3g}")
+        raise ValueError("covariance: expected a symmetric matrix, got one that differs from its "
+                         f"transpose by {np.abs(array - array.T).max():.3g}")
     scale = np.sqrt(np.maximum(array.diagonal(), 0.0))
     if not (scale > 0.0).all():
         k = int(np.argmin(scale))

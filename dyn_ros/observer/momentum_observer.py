@@ -201,9 +201,9 @@ class MomentumObserver:
     def _too_large(self, where: str) -> ValueError:
         """Reset; the error for numbers whose result is not finite."""
         self.reset()
-        return ValueError("q, v, tau, dt: expected numbers that can be computed with, got such "
-                          f"large ones{where} that the external efforts overflow; the observer "
-                          "starts again at the next sample")
+        return ValueError(f"q, v, tau, dt: expected smaller numbers, got large ones{where} with "
+                          "which the external efforts overflow; the observer starts again at the "
+                          "next sample")
 
     def reset(self, external: ArrayLike | None = None) -> None:
         """Start again at the next sample, such as after a gap or a change of the inertias.

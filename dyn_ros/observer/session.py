@@ -242,8 +242,8 @@ class Session:
             largest = self._largest[quantity]
             k = int(np.argmax(np.abs(values) / largest))
             if not abs(values[k]) <= largest[k]:
-                return (f"the {quantity} of {self.model.velocity_names[k]} is {values[k]:g}, and "
-                        f"more than {largest[k]:g} is not plausible: check its unit and its sensor"
+                return (f"the {quantity} of {self.model.velocity_names[k]} is {values[k]:g}, but "
+                        f"more than {largest[k]:g} is not plausible; check its unit and its sensor"
                         + hint)
         return ""
 
@@ -341,8 +341,8 @@ def common_delay(model: Model) -> float:
     if other.size:
         names = [model.velocity_names[single[k]] for k in (0, other[0])]
         raise ValueError(
-            f"drives: efforts have one delay here, and those of {names[0]} and {names[1]} "
-            f"are {delays[0]:g} and {delays[other[0]]:g} s; declare one delay for all joints")
+            f"drives: expected one delay for all joints, got {delays[0]:g} s for {names[0]} and "
+            f"{delays[other[0]]:g} s for {names[1]}")
     return float(delays[0]) if single else 0.0
 
 

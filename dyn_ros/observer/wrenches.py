@@ -309,6 +309,6 @@ def _moved(solution: ExternalWrench, p: Array, start: int = 0) -> ExternalWrench
 
 def _one(rank: int | Array) -> int:
     if np.ndim(rank):
-        raise ValueError("rank: expected the result of a single state, got that of a batch; select "
-                         "a state in directions and rank")
+        raise ValueError("rank: expected the result of a single state, got a batch; select a state "
+                         "in directions and rank")
     return int(rank)

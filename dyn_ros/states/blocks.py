@@ -113,4 +113,4 @@ def _check_bounds(messages: Messages, layouts: int) -> None:
     stop = start + np.where(layout < 0, 13, counts.sum(axis=1, dtype=np.int64))
     if len(layout) and (start.min() < 0 or counts.min() < 0 or stop.max() > len(messages.numbers)
                         or layout.max() >= layouts):
-        raise ValueError("messages: expected layouts, counts and starts inside of their numbers")
+        raise ValueError("messages: expected layouts, counts and starts within the numbers")

@@ -57,8 +57,8 @@ def base_kind(model: Model) -> str | None:
         if joint.kind in ("floating", "planar"):
             if i > 0:
                 raise ValueError(
-                    f"joint '{joint.name}' is {joint.kind} and not the base: no message reports "
-                    "its state; make it fixed, or use the engine without the node")
+                    f"joint '{joint.name}' is {joint.kind} and not the base, and no message "
+                    "reports its state; make it fixed, or use the engine without the node")
             base = joint.kind
     return base
 

@@ -313,7 +313,7 @@ class Replay(StandaloneActor):
         self._draw(session, part, number, row)
         if self._now >= self._last:
             return "end of the recording"
-        return f"gap: no states for {age:.1f} s" if age > GAP else ""
+        return f"no states for {age:.1f} s" if age > GAP else ""
 
     def _draw(self, session: Session, part: Loaded, number: int, row: int) -> None:
         q, v = part.q[row], part.v[row]

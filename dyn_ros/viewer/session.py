@@ -389,9 +389,9 @@ class Session:
     def _status(self, robot: RobotScene, free: bool, live: bool) -> str:
         """Return where the states come from; `free`: no other program moves the robot."""
         if self._holds and self._follower is None and self.settings.plays:
-            return "it waits while you reach for the ball"
+            return "waiting while you reach for the ball"
         if not live:
-            return "no joint states: move a slider" if free else "no joint states"
+            return "no joint states; move a slider" if free else "no joint states"
         unknown = [name for name, x in zip(robot.names, self._q) if not math.isfinite(x)]
         if unknown:
             return "unknown position of " + abbreviated(unknown)

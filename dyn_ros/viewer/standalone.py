@@ -56,7 +56,7 @@ def compile_torques(model: Model, names: Sequence[str], say: Callable[[Progress]
     """Compile algorithms in processes of their own; say for users how far it is."""
     coupled = any(joint.mimic is not None for joint in model.tree.joints)
     dyn_ros.precompile(names, coupled=coupled, progress=lambda done, total, name: say(
-        Progress(f"compiling the torques: {done} of {total}", done / total) if done < total
+        Progress(f"compiling the torques, {done} of {total}", done / total) if done < total
         else Progress()), **options)
 
 

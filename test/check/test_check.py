@@ -62,7 +62,7 @@ def test_without_its_meshes_little_is_known_of_a_robot(name):
     examined = examine_urdf(peer.urdf(name))
     assert examined.findings == []
     (line,) = examined.unseen
-    assert "meshes that are not found" in line and "--mesh-path" in line
+    assert "meshes are not found" in line and "--mesh-path" in line
 
 
 def test_copied_inertias():
@@ -145,7 +145,7 @@ def test_the_advice_is_the_inertia_of_a_solid_box():
     assert finding.kind == "placeholder"
     assert finding.advice == (
         'write <inertia ixx="0.0283333" ixy="0" ixz="0" iyy="0.0333333" iyz="0" '
-        'izz="0.00833333"/>, that of a solid with its shapes')
+        'izz="0.00833333"/>, the inertia of a solid with its shapes')
     assert check_urdf(robot(inertia=finding.advice.split("write ")[1].split(", that")[0])) == []
 
 
@@ -334,9 +334,9 @@ def test_beside_a_mesh_simple_shapes_tell_no_size():
     mesh = '<visual><geometry><mesh filename="arm.stl"/></geometry></visual>'
     examined = examine_urdf(robot(shape=mesh + BOX, inertia=diagonal(2, 2, 2)))
     assert examined.findings == []
-    assert examined.unseen == ["meshes that are not found are not examined (1), such as 'arm.stl': "
-                               "source the workspace that contains the package, or pass the folder "
-                               "that contains it with --mesh-path"]
+    assert examined.unseen == ["meshes are not found (1), such as 'arm.stl'; source the "
+                               "workspace that contains the package, or pass the folder that "
+                               "contains it with --mesh-path"]
 
 
 # --- links that are fixed to each other

@@ -354,8 +354,8 @@ def test_torque_of_a_floating_base_has_its_pose(capsys):
 
 
 def test_torque_warns_of_values_outside_of_limits(capsys, pair):
-    lines = ['q of "j" is -1.5, outside of its limits -1 to 1',
-             'q of "k" is -2.75, outside of its limits 0 to 1',
+    lines = ['q of "j" is -1.5, outside its limits -1 to 1',
+             'q of "k" is -2.75, outside its limits 0 to 1',
              'v of "j" is -2.5, above its limit 2', 'v of "k" is -5, above its limit 2']
     arguments = ["torque", pair, "--q", "-1.5", "--v", "-2.5"]
     shown = output(capsys, *arguments).out

@@ -76,7 +76,7 @@ def test_log_warns_of_efforts_that_cannot_be_torques(folder, tmp_path, capsys):
     logged(folder, "unknown.csv", tmp_path / "unknown")
     shown = capsys.readouterr().err
     assert re.search(r"unknown.csv: shoulder_pitch: its effort is -0.1\d* times the gravity torque "
-                     r".* the sign is opposite; declare unit, gain and sign in the drives", shown)
+                     r".* so its sign is wrong; declare unit, gain and sign in the drives", shown)
     logged(folder, "unknown.csv", tmp_path / "declared", "--drives", folder / "gains.yaml")
     assert "drives file" not in capsys.readouterr().err
 

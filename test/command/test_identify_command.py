@@ -122,7 +122,7 @@ def test_errors_on_recordings_that_are_not_used(table, tmp_path, capsys):
                "--report", report) == 0
     lines = capsys.readouterr().out.splitlines()
     heading = next(line for line in lines if line.split()[:1] == ["joint"])
-    assert "unseen before" in heading and "unseen: on the recordings of --validate" in str(lines)
+    assert "unseen before" in heading and "unseen is the error on the recordings of" in str(lines)
     shown = next(line.split() for line in lines if line.split()[:1] == ["shoulder_lift_joint"])
     noise, before, after = map(float, shown[4:7])
     assert before > 10.0 * after and 0.9 * noise < after < 1.2 * noise

@@ -56,7 +56,7 @@ def test_torques_of_a_description_that_is_wrong_by_30_percent_are_not_reported(s
 
 
 @pytest.mark.parametrize("fault, joints, words", [
-    (lambda tau: tau / 12.0, ["j1", "j2"], "not N m"),
+    (lambda tau: tau / 12.0, ["j1", "j2"], "not in N m"),
     (lambda tau: -tau, ["j1", "j2"], "sign"),
     (lambda tau: tau[:, [0, 2, 1]], ["j1"], "order"),
     (lambda tau: tau - gravity(), ["j1", "j2"], "already subtracted"),

@@ -510,7 +510,7 @@ def test_wrong_times_of_chunks_are_reported(tmp_path, arm):
     (span,) = part.spans
     wrong = part._replace(spans=(span._replace(stop=span.stop - 10 * MS),))
     found = read_part(wrong, select(source, Request(arm)))
-    assert found.problems == ("messages outside of the times that the file states for their "
+    assert found.problems == ("messages outside the times that the file states for their "
                               "chunk, which may be lost (10 times)",)
 
 

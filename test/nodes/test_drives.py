@@ -147,7 +147,7 @@ def test_delays_that_differ_are_stated(client, start, real, tmp_path):
     dyn_ros.save_drives(real, tmp_path / "drives.yaml")
     node = start(module=MODULE)
     done, why = client.set_parameters(node, drives=str(tmp_path / "drives.yaml"))
-    assert not done and "declare one delay for all joints" in why
+    assert not done and "expected one delay for all joints" in why
 
 
 def test_friction_depends_on_the_load(client, start, drives, real):

@@ -190,10 +190,10 @@ def test_the_residual_is_measured_minus_modeled(robot, listen):
      "unknown effort of elbow_pitch"),
     (lambda robot: robot.say(1, change=lambda q, v, tau: (q, [], tau)), "unknown velocity of"),
     (lambda robot: robot.say(1, change=lambda q, v, tau: (q, v, [*tau[:3], -1e11, *tau[4:]])),
-     "the effort of elbow_pitch is -1e+11, and more than 65000 is not plausible: check its unit "
+     "the effort of elbow_pitch is -1e+11, but more than 65000 is not plausible; check its unit "
      "and its sensor, and effort_constant"),
     (lambda robot: robot.say(1, change=lambda q, v, tau: (q, [*v[:3], 1e8, *v[4:]], tau)),
-     "the velocity of elbow_pitch is 1e+08, and more than 3100 is not plausible: check its unit "
+     "the velocity of elbow_pitch is 1e+08, but more than 3100 is not plausible; check its unit "
      "and its sensor"),
 ])
 def test_missing_input_is_stated_and_nothing_is_published(
@@ -283,7 +283,7 @@ def test_an_effort_with_the_wrong_sign_is_named_once(client, node, robot, listen
     listen("external_efforts", JointState)
     begin = len(node.output())
     signs = np.where(np.array(robot.names) == "elbow_pitch", -1.0, 1.0)
-    text = "efforts of elbow_pitch point the other way"
+    text = "efforts of elbow_pitch have the opposite sign"
     for _ in range(30):
         robot.say(100, 0.4, change=lambda q, v, tau: (q, v, signs * tau), step=0.01)
     status, values = client.diagnostics(node)
@@ -379,7 +379,7 @@ def test_a_request_without_a_payload_is_measured(client, node, robot):
                      EstimatePayload.Request(frame="tool", duration=0.05, restart=restart), 20)
         assert answer.success and answer.requests == count
         assert answer.mass_lower < 0.0 < answer.mass_upper
-        assert "the payload is not attached, as its mass may be zero" in answer.message
+        assert "the payload is not attached, because its mass may be zero" in answer.message
     assert client.set_parameters(node, effort_constant=[2.0]) == (True, "")
     assert client.set_parameters(
         node, effort_constant=(Parameter.Type.DOUBLE_ARRAY, [])) == (True, "")
@@ -394,7 +394,7 @@ def test_one_request_listens_at_a_time(client, node, robot):
     second = client.call(CalibrateThresholds, node.name + "/calibrate",
                          CalibrateThresholds.Request())
     assert not second.success
-    assert "~/tare listens" in second.message
+    assert "~/tare measures" in second.message
     ended = ask(client, robot, None, None, first, 20)
     assert ended.success, ended.message
     assert client.call(Tare, node.name + "/tare", Tare.Request(clear=True)).success
@@ -408,7 +408,7 @@ def test_a_request_replaces_an_earlier_one_whose_client_may_have_died(client, no
     second = client.send(Tare, node.name + "/tare", Tare.Request(duration=0.05))
     client.settle()
     assert first.done()
-    assert first.result().message == "~/tare ended early: it has been called again"
+    assert first.result().message == "~/tare ended early: a new request replaced it"
     assert ask(client, robot, None, None, second, 20).success
     assert client.call(Tare, node.name + "/tare", Tare.Request(clear=True)).success
 

@@ -103,7 +103,7 @@ def test_all_efforts_have_other_units():
     assert {fault.joint for fault in found} == set(model.velocity_names[:5])
     for fault in found:
         assert fault.factor == pytest.approx(0.05, rel=0.1)
-        assert "are they currents? multiply effort_constant by" in fault.message
+        assert "if they are currents, multiply effort_constant by" in fault.message
 
 
 def test_a_message():
@@ -111,7 +111,7 @@ def test_a_message():
     tau = recording.tau * [1.0, 1.0, -1.0, 1.0, 1.0, 1.0]
     fault, = dyn_ros.find_effort_faults(model, recording.q, recording.v, tau, DT)
     assert str(fault) == fault.message
-    assert fault.message.startswith("efforts of elbow_joint point the other way: they are -1.0")
+    assert fault.message.startswith("efforts of elbow_joint have the opposite sign, -1.0")
 
 
 def test_missing_efforts():
@@ -153,7 +153,7 @@ def test_efforts_at_the_limit_of_the_description():
     tau = recording.tau.copy()
     tau[30_000:30_200, 2] = model.effort_limit[2]
     fault, = dyn_ros.find_effort_faults(model, recording.q, recording.v, tau, DT)
-    assert fault.message.startswith("efforts of elbow_joint are saturated at their limit, 150:")
+    assert fault.message.startswith("efforts of elbow_joint are saturated at their limit, 150,")
 
 
 def test_a_robot_at_rest_says_nothing():

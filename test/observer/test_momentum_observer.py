@@ -429,7 +429,7 @@ def test_after_numbers_that_are_too_large_it_starts_again(method):
         assert not estimate.external.any()
         assert np.array_equal(updates(estimate, (q, v, tau), 0.01), expected)
     v[3] *= 1e200
-    with pytest.raises(ValueError, match="in sample 3 that the external efforts overflow"):
+    with pytest.raises(ValueError, match="in sample 3 with which the external efforts overflow"):
         estimate.run(q, v, tau, 0.01)
     assert not estimate.external.any()
 

@@ -100,5 +100,5 @@ def test_values_that_cannot_be_measured():
     v[3, 1], tau[5, 2] = -1e9, 1e9
     assert np.flatnonzero(~session.usable(v, tau)).tolist() == [3, 5]
     assert session.implausible(v[3], tau[3]).startswith(
-        f"the velocity of {model.velocity_names[1]} is -1e+09, and more than ")
+        f"the velocity of {model.velocity_names[1]} is -1e+09, but more than ")
     assert session.implausible(v[5], tau[5]).endswith("its sensor, and effort_constant")

@@ -98,7 +98,7 @@ def test_it_moves_before_the_engine_is_compiled(show, monkeypatch):
     compiled = compiling(monkeypatch, 3)
     page = show()
     page.advance(2.0)
-    assert "compiling the torques: 1 of 3" in page.session.panel._status.content
+    assert "compiling the torques, 1 of 3" in page.session.panel._status.content
     there = page.session._q.copy()
     page.advance(0.5)
     assert abs(page.session._q - there).max() > 1e-3
@@ -206,13 +206,13 @@ def test_it_waits_for_those_who_reach_for_it_or_pull_it(show):
     assert moves()
     reaching.add(7)
     page.advance(2.0)
-    assert not moves() and "it waits" in page.session.panel._status.content
+    assert not moves() and "waiting while" in page.session.panel._status.content
     pull(handle, np.array([0.0, 0.0, 0.1]))
     reaching.discard(7)
     page.advance(2.0)
     assert not moves() and abs(page.torques("push")).max() > 0.1
     handle.let_go()
-    assert moves() and "it waits" not in page.session.panel._status.content
+    assert moves() and "waiting while" not in page.session.panel._status.content
 
 
 @pytest.mark.parametrize("name", ["panda", "ur5", "solo12", "talos_reduced", "tiago"])
@@ -256,7 +256,7 @@ def test_plots_say_what_they_wait_for(show, monkeypatch):
     monkeypatch.setattr(page.session.server, "get_clients", lambda: {0: None})
     page.advance(2.0)
     note = page.session.panel._narrow_plots._note
-    assert "compiling the torques: 1 of 4" in note.content and 'value="0.250"' in note.content
+    assert "compiling the torques, 1 of 4" in note.content and 'value="0.250"' in note.content
     compiled.set()
     page.start()
     page.advance(0.5)

@@ -229,7 +229,7 @@ def test_a_gap(play, tmp_path):
     rows = [*range(100), *range(400, 500)]
     player = play(write_mcap(tmp_path / "gap.mcap", messages(rows)), xml=QUADRUPED)
     player.seek(2.0)
-    assert player.note == "gap: no states for 1.0 s"
+    assert player.note == "no states for 1.0 s"
     (start, stop), = player.replay._loader.gaps
     first, last = player.replay._first, player.replay._last
     assert stop - start == pytest.approx(3.01e9, abs=1e7)

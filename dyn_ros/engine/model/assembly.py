@@ -111,8 +111,8 @@ class Connection:
         if self.joint not in ONE_DOF:
             return np.array([0.0, 0.0, 1.0] if self.joint == "planar" else [1.0, 0.0, 0.0])
         if self.axis is None:
-            raise ValueError(f"axis: expected that of the {self.joint} joint, such as (0, 0, 1), "
-                             "got None")
+            raise ValueError(f"axis: expected the axis of the {self.joint} joint, such as (0, 0, 1)"
+                             ", got None")
         axis = finite_array("axis", self.axis, (3,))
         if not axis.any():
             raise ValueError("axis: expected a direction, such as (0, 0, 1), got (0, 0, 0)")

@@ -69,7 +69,7 @@ class Command:
             factors = scales(parameters.changes)
             torques = self._choices[parameters.values["command"]][1](robot, state, terms)
             if torques is None:
-                raise Rejected("an input from which the torques are computed is missing")
+                raise Rejected("an input is missing that the torques depend on")
             wanted = factors * torques[rows]
             if not np.isfinite(wanted).all():
                 raise Rejected(f"the torque of {names[np.argmin(np.isfinite(wanted))]} is not "
@@ -95,15 +95,15 @@ class Command:
         """Return the factors in command_scale; a ValueError if they do not fit the robot."""
         count, scales = len(_motors(robot)[0]), values["command_scale"]
         if len(scales) not in (0, 1, count):
-            raise SettingError("command_scale", f"expected one number, or {count}: one for each of "
+            raise SettingError("command_scale", f"expected one number, or {count} for "
                                f"{', '.join(_motors(robot)[1])}; got {len(scales)}")
         return np.broadcast_to(np.array(scales or [0.0]), count)
 
     def _clipped(self, name: str, torque: float, limit: float) -> None:
         report = self._node.report
         report.count.clipped += 1
-        report.log("command", f"~/command is clipped: {name} would get {torque:.6g}, its effort "
-                   f"limit is {limit:.6g}")
+        report.log("command", f"~/command is clipped: {name} would get {torque:.6g}, but its "
+                   f"effort limit is {limit:.6g}")
 
     def _stop(self, reason: str) -> None:
         self._published = 0

@@ -188,8 +188,8 @@ def require_package(name: str, argument: str | None = None) -> OpaqueFunction:
         except PackageNotFoundError:
             distribution = os.environ.get("ROS_DISTRO", "<distribution>")
             package = f"ros-{distribution}-{name.replace('_', '-')}"
-            raise LaunchError(f"the ROS package {name} is not installed; on Debian or Ubuntu: "
-                              f"sudo apt install {package}") from None
+            raise LaunchError(f"the ROS package {name} is not installed; on Debian or Ubuntu, run "
+                              f"`sudo apt install {package}`") from None
     return OpaqueFunction(function=check)
 
 

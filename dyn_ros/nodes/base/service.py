@@ -116,10 +116,10 @@ def service_callback(node: Any, service: Service) -> Callable[[Any, Any], Any]:
 
 def _robot(node: Any) -> RobotContext:
     if not node.active:
-        raise Rejected(f"{node.get_fully_qualified_name()} is not active: run `ros2 lifecycle set "
+        raise Rejected(f"{node.get_fully_qualified_name()} is not active; run `ros2 lifecycle set "
                        f"{node.get_fully_qualified_name()} activate`")
     if node.robot is None:
-        raise Rejected("there is no robot yet: waiting for robot_description")
+        raise Rejected("there is no robot yet; waiting for robot_description")
     return node.robot
 
 

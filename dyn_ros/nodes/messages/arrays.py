@@ -49,8 +49,8 @@ def numbers(values: Array, known: bool = True) -> array.array[float]:
         return array.array("d", [math.nan]) * values.size
     result = array.array("d", values.tobytes())
     if not math.isfinite(sum(result)) and not all(map(math.isfinite, result)):
-        raise Rejected("the result is not finite: the numbers in the request or in the state are "
-                       "too large to compute with")
+        raise Rejected("the result is not finite, because numbers in the request or in the state "
+                       "are too large")
     return result
 
 

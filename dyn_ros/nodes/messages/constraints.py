@@ -83,8 +83,8 @@ def _checked(robot: RobotContext, frames: tuple[str, ...], directions: Array,
     motion = solve(robot, model.neutral(), np.zeros(model.nv), constraints)
     if not np.isfinite(motion.constraint_generalized_forces).all():
         largest = max(np.abs(directions).max(initial=0.0), np.abs(acceleration).max(initial=0.0))
-        raise Rejected("directions, acceleration: too large to compute with, up to "
-                       f"{largest:g}; scale both")
+        raise Rejected(f"directions, acceleration: numbers up to {largest:g} are too large; scale "
+                       "both")
     return constraints
 
 

@@ -45,7 +45,7 @@ class UnknownPosition(SettingError):
 
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__("locked_joints", "unknown position of " + abbreviated(names)
-                         + ": publish it on joint_states, or specify name=position")
+                         + "; publish it on joint_states, or specify name=position")
         self.names = names
 
 
@@ -65,7 +65,7 @@ class Terms:
             setattr(self, name, value)      # an array that stays: found here from now on
             return value
         raise AttributeError(
-            f"the term {name!r} is not declared: add it to the `reads` of the output, which "
+            f"the term {name!r} is not declared; add it to the `reads` of the output, which "
             f"declares {', '.join(sorted(self._names)) or 'none'}")
 
 

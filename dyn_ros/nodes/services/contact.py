@@ -89,8 +89,8 @@ def _message(frame_id: str, point: Array, turn: Array, contact: Contact, force: 
     message.header.stamp, message.header.frame_id = header.stamp, frame_id
     values = turn @ force.reshape(-1, 3, 1)
     if not (np.isfinite(values).all() and np.isfinite(point).all()):
-        raise Rejected(f"the result is not finite: the force of contact {contact.name!r:.80}; "
-                       "the numbers in the request or in the state are too large to compute with")
+        raise Rejected(f"the force of contact {contact.name!r:.80} is not finite, because numbers "
+                       "in the request or in the state are too large")
     conversions.set_vector(message.point, *point.tolist())
     for part, vector in zip((message.wrench.force, message.wrench.torque), values[..., 0]):
         conversions.set_vector(part, *vector.tolist())

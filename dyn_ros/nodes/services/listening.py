@@ -96,9 +96,9 @@ class Listening:
         if self._task is None:
             return ""
         if self._job is not None:
-            return f"{self._task.service} computes"
-        return (f"{self._task.service} listens: {self._recorder.duration:.1f} of "
-                f"{self._task.duration:g} s")
+            return f"{self._task.service} computes its result"
+        return (f"{self._task.service} measures ({self._recorder.duration:.1f} of "
+                f"{self._task.duration:g} s)")
 
     def begin(self, task: Task, now: float, max_gap: float = math.inf) -> Pending:
         """Start at a time [s]; return the response to come.
@@ -107,10 +107,10 @@ class Listening:
         service has this one `Rejected`.
         """
         if self._task is not None and self._task.service == task.service:
-            self.abort("it has been called again")
+            self.abort("a new request replaced it")
         if self._task is not None:
             raise Rejected(f"{self.text}; call again after its response, or deactivate the node "
-                           "to end it")
+                           "to cancel it")
         self._task, self._pending, self._recorder = task, Future(), Recorder(max_gap)
         self._progress, self._job = now, None
         return self._pending
@@ -134,7 +134,7 @@ class Listening:
             if self._job.done():
                 self._finish(self._job)
         elif self._task is not None and now - self._progress > PATIENCE:
-            self.abort(why or "no states")
+            self.abort(why or "no states arrive")
 
     def _finish(self, job: Future[Any]) -> None:
         task, pending = self._task, self._pending

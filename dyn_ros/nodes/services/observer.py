@@ -84,7 +84,7 @@ class Requests:
         """Raise `Rejected` if the efforts of a joint are known to be wrong."""
         faults = self._node.faults()
         if faults:
-            raise Rejected("; ".join(faults) + "; correct it and call again")
+            raise Rejected("; ".join(faults) + "; correct this and call again")
 
     def _set(self, **values: Any) -> None:
         """Set parameters, whose dots are written as two underscores."""
@@ -208,8 +208,8 @@ class Requests:
                 self._poses, self._requests = measured, self._requests + 1
                 self._moves = Recorder(self._node.parameters.values["max_gap"])
             if isinstance(estimate, ValueError):
-                raise Rejected(f"{estimate}; {self._requests} requests have been measured, and the "
-                               "next one adds to them") from estimate
+                raise Rejected(f"{estimate}; {self._requests} requests have been measured so far; "
+                               "the next one adds to them") from estimate
             _fill_payload(response, estimate)
             response.requests, response.states = self._requests, states
             response.message = weighing.advice(estimate, bool(offset.any()))
@@ -226,7 +226,8 @@ class Requests:
             self.forget()
             self._poses_of = robot, frame
         if self._requests >= MOST_POSES:
-            raise Rejected(f"{self._requests} requests have been measured; set restart")
+            raise Rejected(f"{self._requests} requests have been measured, the most that are used; "
+                           "set restart to begin again")
         return list(self._poses)
 
     # --- tare
@@ -263,11 +264,11 @@ def _caveats(limits: CalibratedThresholds, slow: Sequence[str], wrong: Sequence[
     """Return what limits the calibration, given joints that are `slow` or badly explained."""
     text = []
     if wrong:
-        text.append(f"the model explains less than half of the efforts of {abbreviated(wrong)}: "
+        text.append(f"the model explains less than half of the efforts of {abbreviated(wrong)}; "
                     "check the model and its friction, whether the efforts of two joints are "
                     "exchanged, and whether something touched the robot")
     if slow:
-        text.append(f"{abbreviated(slow)} moved slowly: faster motions may cause false alarms")
+        text.append(f"{abbreviated(slow)} moved slowly, so faster motions may cause false alarms")
     if limits.extrapolated:
         text.append(f"extrapolated from {limits.duration:.0f} s to one false alarm in "
                     f"{1.0 / limits.false_alarms:g} h; a longer recording can give lower "

@@ -85,17 +85,17 @@ def weigh(model: dyn_ros.Model, measured: Sequence[Measured], frame: str,
 def advice(estimate: PayloadEstimate, tared: bool) -> str:
     lines = []
     if not estimate.lower[0] > 0.0:
-        lines.append("the payload is not attached, as its mass may be zero")
+        lines.append("the payload is not attached, because its mass may be zero")
     if not estimate.mass > 0.0:
         return "; ".join(lines)
     if not estimate.upper[0] - estimate.lower[0] < _UNCERTAIN * estimate.mass:
-        lines.append("the mass is uncertain: move to another pose and call again, or call during "
-                      "a slow motion, as the friction of joints at rest is unknown")
+        lines.append("the mass is uncertain, because the friction of joints at rest is unknown; "
+                      "move to another pose and call again, or call during a slow motion")
     if not {"m cx", "m cy", "m cz"} <= set(estimate.determined):
-        lines.append("the center of mass is a guess: call again at poses in which gravity has "
+        lines.append("the center of mass is a guess; call again at poses in which gravity has "
                       f"other directions in {estimate.frame}")
     elif len(estimate.determined) < 10:
-        lines.append("the inertia is that of a sphere of water: call during rotations with "
+        lines.append("the inertia is a guess, a sphere of water; call during rotations with "
                       "acceleration to determine it")
     if tared:
         lines.append("the efforts that ~/tare measured have been subtracted")

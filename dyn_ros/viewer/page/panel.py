@@ -225,7 +225,7 @@ class Panel:
         self._seen: dict[tuple[str, str], viser.GuiCheckboxHandle] = {}
         self._swatches: dict[str, Kind] = {}        # by the id of the check box
         self._style = self._gui.add_html(line(
-            "Nothing yet. The nodes of dyn_ros publish markers: torques, inertias, forces.",
+            "Nothing yet. The nodes of dyn_ros publish markers, such as torques and forces.",
             "soft"))
         self._groups: dict[str, viser.GuiFolderHandle] = {}
         for kind in KINDS:

@@ -27,7 +27,7 @@ CONSTRAINTS, FORCES, GROUND = "Constraints", "Forces and contacts", "Ground"
 
 KINDS = (
     Kind("torque", TORQUES, "#f08c00",
-         "Torque of each joint, about its axis: longer and redder as it nears the joint's limit.",
+         "Torque of each joint, about its axis; longer and redder near the joint's limit.",
          shown=True),
     Kind("external_effort", TORQUES, "#1ba1ff",
          "Torque that the environment exerts on each joint, relative to the threshold of a "
@@ -38,7 +38,7 @@ KINDS = (
     Kind("subtree_com", MOTION, "#c287f2",
          "Center of mass of what each joint carries; the volume is proportional to the mass."),
     Kind("linear_momentum", MOTION, "#12a33a",
-         "Linear momentum: mass times velocity of the center of mass."),
+         "Linear momentum, the mass times the velocity of the center of mass."),
     Kind("angular_momentum", MOTION, "#a32245",
          "Angular momentum about the center of mass, along its axis."),
     Kind("inertia", INERTIA, "#9b2ffe",
@@ -68,7 +68,7 @@ KINDS = (
     Kind("center_of_pressure", GROUND, "#9528b4",
          "Point where the resultant force of the ground acts."),
     Kind("zmp", GROUND, "#e2869e",
-         "Zero moment point: where the resultant force would have to act at this acceleration."),
+         "Zero moment point, where the resultant force has to act at this acceleration."),
 )
 """All kinds, in the order of the page; kinds of one group follow each other."""
 

@@ -280,7 +280,7 @@ BAD = {
     "no frame named 'hand'; available:.*tool0": {"frame": "hand"},
     "joint: expected None or one of 'fixed'.*'spherical'.*got 'ball'": {"joint": "ball"},
     "joint: expected None or one of.*got 3": {"joint": 3},
-    r"axis: expected that of the revolute joint, such as \(0, 0, 1\), got None":
+    r"axis: expected the axis of the revolute joint, such as \(0, 0, 1\), got None":
         {"joint": "revolute"},
     r"axis: expected a direction.*got \(0, 0, 0\)": {"joint": "revolute", "axis": (0, 0, 0)},
     r"axis: expected 3 finite numbers, got shape \(2,\)": {"joint": "prismatic", "axis": (0, 1)},

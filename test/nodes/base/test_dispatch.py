@@ -103,7 +103,7 @@ def node(robot):
 def test_a_term_that_is_not_declared_is_an_error_where_it_is_read(robot):
     terms = Terms(robot.data, ("g", "M"))
     assert terms.M is robot.data.M and terms.g is robot.data.g
-    with pytest.raises(AttributeError, match=r"'nle' is not declared: add it .* declares M, g"):
+    with pytest.raises(AttributeError, match=r"'nle' is not declared; add it .* declares M, g"):
         assert terms.nle
     assert not hasattr(terms, "model")
 
@@ -340,7 +340,7 @@ def commanded_floating(node):
 
 def test_scales_that_do_not_fit_are_rejected(robot):
     node, command = commanding(robot, command_scale=[1.0, 1.0])
-    with pytest.raises(ValueError, match="command_scale: expected one number, or 7: one for each"):
+    with pytest.raises(ValueError, match="command_scale: expected one number, or 7 for"):
         command.scales(robot, node.parameters.values)
     assert commanded(node, Q, V, 1.0) is None
     assert "command_scale" in node.logged[-1]

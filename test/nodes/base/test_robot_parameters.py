@@ -96,7 +96,7 @@ def test_a_node_waits_for_the_position_of_a_joint_that_it_locks(client, start, a
     (["elbow_pitch=far"], "the position of elbow_pitch is 'far'; expected a finite number"),
     (["elbow_pitch=nan"], "the position of elbow_pitch is 'nan'; expected a finite number"),
     (["elbow_pitch=1", "elbow_pitch=1"], "duplicate name 'elbow_pitch'"),
-    (["elbow_pitch"], "unknown position of elbow_pitch: publish it on joint_states"),
+    (["elbow_pitch"], "unknown position of elbow_pitch; publish it on joint_states"),
 ])
 def test_locked_joints_that_cannot_be_used_are_rejected(client, node, entries, reason):
     done, why = client.set_parameters(node, locked_joints=entries)
