@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Snippets in the documentation run, and its links lead to existing targets."""
 import json
+import inspect
 import re
 from pathlib import Path
 
@@ -87,6 +88,23 @@ def test_the_gallery_shows_all_pictures_and_names_what_draws_them():
         ROOT / name for name in re.findall(r"docs/\w+\.py", recipe))]
     assert len(scripts) > 5
     assert [path.name for path in scripts if f"docs/{path.name}" not in page.read_text()] == []
+
+
+@pytest.mark.parametrize("page", CONTINUED)
+def test_the_functions_in_tables_have_these_arguments(page):
+    """After ``model, data``, which the tables leave out."""
+    import dyn_ros
+    rows = re.findall(r"^\| `.*$", (ROOT / "docs" / page).read_text(), re.MULTILINE)
+    calls = [call for row in rows for call in re.findall(r"`(\w+)\(([^)]*)\)`", row)
+             if hasattr(dyn_ros, call[0])]
+    assert len(calls) > 10
+    for name, text in calls:
+        arguments = set(re.sub(r"=[^,]+", "", text).split(", "))
+        model, data, *others = inspect.signature(getattr(dyn_ros, name)).parameters.values()
+        assert (model.name, data.name) == ("model", "data"), name
+        assert arguments <= {other.name for other in others} | {"..."}, name
+        assert "..." in arguments or arguments >= {
+            other.name for other in others if other.default is other.empty}, name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
