@@ -1,8 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Snippets in the documentation run, and its links lead to existing targets."""
-import json
 import inspect
+import json
 import re
 from pathlib import Path
 
