@@ -28,6 +28,9 @@ def add_calibrate(commands: Commands) -> None:
     command.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.yaml",
                          help="write parameters of observer_node, also for log --thresholds")
     arguments.add_root_joint(command)
+    recorded.add_velocity(command)
+    command.add_argument("--cutoff", type=positive, default=10.0, metavar="HZ",
+                         help="of the filter of positions for velocities (default: 10)")
     recorded.add_columns(command)
     recorded.add_lock(command, "its mean, in tables")
     command.add_argument("--false-alarms", type=positive, default=0.1, metavar="PER_HOUR",
@@ -52,6 +55,7 @@ def _calibrate(options: argparse.Namespace) -> None:
             effort_delay=options.effort_delay, effort_constant=options.effort_constant,
             false_alarms=options.false_alarms, topics=tuple(options.topic) or None,
             odometry=options.odometry, since=options.since, until=options.until,
+            velocity=options.velocity, cutoff=options.cutoff,
             staleness=options.staleness)
         save(found, model.name, options.output)
     print(f"wrote {options.output}")

@@ -38,6 +38,7 @@ def add_log(commands: Commands) -> None:
                          help=f"{arguments.ROBOT} (default: the one in each recording)")
     arguments.add_drives(command)
     arguments.add_root_joint(command)
+    recorded.add_velocity(command)
     recorded.add_columns(command)
     recorded.add_lock(command, "its mean, in tables")
     command.add_argument("--compute", nargs="+", action="extend", metavar="QUANTITY",
@@ -59,7 +60,8 @@ def add_log(commands: Commands) -> None:
                          help="write at most so many states per second")
     arguments.add_workers(command, " (default: one for each core)")
     command.add_argument("--cutoff", type=float, default=10.0, metavar="X",
-                         help="of the filter of the accelerations, for torque [Hz] (default: 10)")
+                         help="of the filter of accelerations, for torque, and of positions, for "
+                              "velocities [Hz] (default: 10)")
     command.add_argument("--thresholds", type=Path, metavar="FILE.yaml",
                          help="for contacts: thresholds and settings of the observer, which "
                               "`dyn_ros calibrate` writes")
@@ -156,7 +158,8 @@ def _settings(options: argparse.Namespace) -> Settings:
         values["effort_delay"] = options.effort_delay
     if options.effort_constant:
         values["effort_constant"] = tuple(options.effort_constant)
-    return Settings(joints=tuple(options.joints), cutoff=options.cutoff, **values)
+    return Settings(joints=tuple(options.joints), cutoff=options.cutoff, velocity=options.velocity,
+                    **values)
 
 
 def _run(options: argparse.Namespace, log: Log) -> bool:

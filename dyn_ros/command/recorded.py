@@ -26,11 +26,18 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--cutoff", type=positive, metavar="HZ",
                          help="of the filter of the positions (default: from their spectra "
                               "and errors of the torques)")
-    command.add_argument("--velocity", action="store_true",
-                         help="use the measured velocities as well")
+    command.add_argument("--velocity", action=argparse.BooleanOptionalAction, default=False,
+                         help="use the measured velocities as well (default: no)")
     add_columns(command)
     add_lock(command, "its mean", ". Joints that were not recorded or do not move are locked "
                                   "anyway")
+
+
+def add_velocity(command: argparse.ArgumentParser) -> None:
+    """Add the option ``--velocity``; its value is None without."""
+    command.add_argument("--velocity", action=argparse.BooleanOptionalAction,
+                         help="use measured velocities; no: compute them from the positions "
+                              "(default: compute those of joints without measured ones)")
 
 
 def add_columns(command: argparse.ArgumentParser) -> None:

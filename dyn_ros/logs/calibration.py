@@ -28,6 +28,7 @@ from .quantities import THRESHOLDS, Settings, observe
 from .recording import incomplete_of, warnings_of
 from .selection import Request, prepared
 from .units import constant_efforts, wrong_units
+from .velocities import from_positions, velocity_notes
 
 _FASTEST = 100.0        # gain [1/s]
 _PER_SAMPLE = 0.1       # of the change of momentum in a sampling period is seen as external if
@@ -39,6 +40,10 @@ _HEADER = """\
 # Parameters of observer_node for {name}, also for `dyn_ros log --thresholds`.
 # Arrays have a number for each of {joints}.
 # thresholds.at_rest is added to thresholds.fixed.
+"""
+_OF_RATES = """\
+# Velocities that were measured were not used: pass --no-velocity to `dyn_ros log`, too. The node
+# has other velocities.
 """
 
 
@@ -72,23 +77,25 @@ class Calibration:
 def calibrate(model: Model, paths: Sequence[Path], *, gain: float | None = None,
               smoothing: float | None = None, effort_delay: float = 0.0,
               effort_constant: Sequence[float] = (), false_alarms: float = 0.1,
+              velocity: bool | None = None, cutoff: float = Settings.cutoff,
               **request: Any) -> Calibration:
     """Calibrate thresholds, and check them on stretches that are held out in turn.
 
     Without a gain, it is a tenth of the sampling rate, up to 100/s. Below ``SLOW``, where
     thresholds allow for friction in any direction, friction is proportional to the velocity: its
-    error is then at most the friction.
+    error is then at most the friction. ``velocity`` and ``cutoff`` are as in ``Settings``.
     """
     parts = [(path, _states(model, path, request)) for path in paths]
     dt = float(np.median(np.concatenate([1e-9 * np.diff(states.stamp) for _, states in parts])))
     gain = min(_FASTEST, _PER_SAMPLE / dt) if gain is None else gain
     settings = Settings(gain=gain, smoothing=gain if smoothing is None else smoothing,
                         friction_velocity=SLOW, effort_delay=effort_delay,
-                        effort_constant=tuple(effort_constant))
+                        effort_constant=tuple(effort_constant), velocity=velocity, cutoff=cutoff)
     free = [_observed(model, path, states, settings) for path, states in parts]
     friction = friction_at_rest(model)
     warnings = [f"{path}: {text}" for path, states in parts for text in (
-        *constant_efforts(model, states), *wrong_units(model, states, settings))]
+        *constant_efforts(model, states), *velocity_notes(model, states, settings),
+        *wrong_units(model, states, settings))]
 
     def thresholds(stretches: Sequence[Undisturbed]) -> CalibratedThresholds:
         return calibrate_thresholds(
@@ -134,7 +141,8 @@ def _states(model: Model, path: Path, request: Mapping[str, Any]) -> Any:
 
 
 def _observed(model: Model, path: Path, states: Any, settings: Settings) -> Undisturbed:
-    found = observe(model, states, settings, ["external", "speed"])
+    found = observe(model, from_positions(model, states, settings), settings,
+                    ["external", "speed"])
     valid = np.isfinite(found["external"]).all(axis=1)
     if not valid.any():
         raise ValueError(f"{path}: external efforts are unknown in all states: they require "
@@ -168,7 +176,8 @@ def save(calibration: Calibration, name: str, path: str | PathLike[str]) -> None
         values[key] = _rounded(getattr(limits, field))
     noise = np.maximum(np.hypot(limits.mean, limits.deviation), _LEAST_NOISE)
     values["noise.external"] = _rounded(noise)
-    Path(path).write_text(_HEADER.format(name=name, joints=", ".join(calibration.names))
+    more = _OF_RATES if settings.velocity is False else ""
+    Path(path).write_text(_HEADER.format(name=name, joints=", ".join(calibration.names)) + more
                           + yaml.safe_dump({"/**": {"ros__parameters": values}}, sort_keys=False,
                                            default_flow_style=None), encoding="utf-8")
 

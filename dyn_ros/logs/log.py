@@ -17,13 +17,14 @@ from ..engine.model.model import Model
 from ..observer.contacts import Contact, joined
 from ..states.joint_states import abbreviated
 from .part import PartStates, read_part
-from .quantities import Settings, compute
+from .quantities import OF_VELOCITIES, Settings, compute
 from .recording import incomplete_of, notes_of, thinned
 from .run.jobs import Jobs, Progress, Workers
 from .run.plan import Part
 from .run.workers import Call
 from .selection import Prepared, Request, Selection, prepare
 from .units import wrong_units
+from .velocities import velocity_notes
 from .write import bag, parquet
 from .write.columns import REQUIREMENTS, Table
 from .write.results import Folder, Origin, alone, folders
@@ -80,9 +81,15 @@ class Write:
                 "states": len(table), "rejected": rejected,
                 "problems": [*part.problems, *filter(None, [incomplete])],
                 "notes": [*notes_of(part), *_unknown_signals(model, part, table, self.quantities),
-                          *(wrong_units(model, part.own, self.settings) if planned.number == 0
-                            and _OF_EFFORTS & set(self.quantities) else ())],
+                          *(self._contradictions(model, part) if planned.number == 0 else ())],
                 "summary": Summary.of(table).to_dict(), "contacts": contacts}
+
+    def _contradictions(self, model: Model, part: PartStates) -> Iterator[str]:
+        """What is unusual about velocities and efforts that are used."""
+        if OF_VELOCITIES & set(self.quantities):
+            yield from velocity_notes(model, part.own, self.settings)
+        if _OF_EFFORTS & set(self.quantities):
+            yield from wrong_units(model, part.own, self.settings)
 
 
 def _unknown_signals(model: Model, part: PartStates, table: Table,

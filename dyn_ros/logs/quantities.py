@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,109 +22,23 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.bodies import Body, joined, moved
 from ..observer.contacts import Contact, contacts_in
-from ..observer.momentum_observer import METHODS
-from ..observer.session import KALMAN_NOISE, Session, Setup, runs
+from ..observer.session import Session, Setup, runs
 from ..observer.thresholds import Thresholds
 from ..states.joint_states import joint_rows
+from .settings import THRESHOLDS as THRESHOLDS
+from .settings import Settings as Settings
+from .velocities import FEWEST, from_positions
 from .write import columns
 from .write.columns import Table
 
 _CHUNK = 1 << 13        # states: their intermediate results remain in the caches
 _SETTLED = 16.0         # periods of the cutoff after which the ends of the states no longer matter
-_FEWEST = 4             # samples of a run that is differentiated
 _OF_TERMS = {"gravity": ("g",), "nle": ("nle",), "centroidal": ("com", "Ig", "hg"),
              "energy": ("kinetic_energy", "potential_energy")}
 _NEED_VELOCITY = ("nle", "hg", "kinetic_energy")
-_FORGOTTEN = 40.0       # time constants after which the start of a filter no longer shows
-_PERIOD = 0.01          # s: an assumption, by which the bandwidth of "kalman" is estimated
-THRESHOLDS = {"fixed": "thresholds.fixed", "per_speed": "thresholds.per_speed",
-              "at_rest": "thresholds.at_rest"}
-"""Thresholds, and the parameters of the observer node that contain them."""
-
+OF_VELOCITIES = {*columns.REQUIREMENTS, "centroidal", "energy"}
 _OF_OBSERVER = {"residual": ("residual",), "external": ("external",),
                 "contacts": ("external", "speed")}
-_POSITIVE = ("gain", "max_gap", "cutoff", "joint_gains", "noise_torque", "noise_velocity",
-             "noise_disturbance")
-_NOT_NEGATIVE = ("smoothing", "friction_velocity", *THRESHOLDS.values())
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Settings of what is computed; the defaults are those of the nodes.
-
-    Tuples have a number for each velocity of the selected joints, or one for all; empty: the
-    default.
-    """
-
-    joints: tuple[str, ...] = ()            # in the result; empty: all
-    method: str = "momentum"                # or "direct" or "kalman": of the external efforts
-    gain: float = 100.0                     # bandwidth of the observer [1/s]
-    smoothing: float = 100.0                # bandwidth of the second low pass [1/s]; 0: none
-    joint_gains: tuple[float, ...] = ()     # instead of gain, for each velocity [1/s]
-    friction: bool = True                   # in the model of the external efforts
-    friction_velocity: float = 0.0          # Coulomb friction is proportional below [rad/s, m/s]
-    effort_constant: tuple[float, ...] = ()     # from the recorded effort to that at the joint
-    effort_delay: float = 0.0               # of efforts behind positions; negative: they lead [s]
-    max_gap: float = 0.2                    # between two states, the observer restarts after it [s]
-    # for "kalman", standard deviations:
-    noise_torque: tuple[float, ...] = ()        # of efforts [N m, N]
-    noise_velocity: tuple[float, ...] = ()      # of velocities [rad/s, m/s]
-    noise_disturbance: tuple[float, ...] = ()   # of changes of external efforts in 1 s [N m, N]
-    # ``THRESHOLDS`` of contacts, for each velocity of the robot, or one for all:
-    thresholds_fixed: tuple[float, ...] = ()        # [N m, N]
-    thresholds_per_speed: tuple[float, ...] = ()    # [N m s, N s]
-    thresholds_at_rest: tuple[float, ...] = ()      # [N m, N]
-    cutoff: float = 10.0                    # of the zero-phase filter of accelerations [Hz]
-
-    def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise ValueError(f"method: expected one of {', '.join(METHODS)}, got "
-                             f"{self.method!r:.80}")
-        for name, value in vars(self).items():
-            if name in ("joints", "method", "friction"):
-                continue
-            name, numbers = THRESHOLDS.get(name.removeprefix("thresholds_"), name), _numbers(
-                name, value)
-            if not np.isfinite(numbers).all():
-                raise ValueError(f"{name}: expected finite numbers, got {value}")
-            if name in _POSITIVE and not (numbers > 0.0).all():
-                raise ValueError(f"{name}: expected more than 0, got {value}")
-            if name in _NOT_NEGATIVE and not (numbers >= 0.0).all():
-                raise ValueError(f"{name}: expected at least 0, got {value}")
-        if 0.0 in self.effort_constant:
-            raise ValueError("effort_constant: expected numbers other than 0, got "
-                             f"{self.effort_constant}; fix joints without efforts in the "
-                             "description")
-        if not isinstance(self.friction, bool):
-            raise ValueError(f"friction: expected True or False, got {self.friction!r:.80}")
-
-    @property
-    def warm_up(self) -> float:
-        """Seconds before a state after which its results no longer depend on earlier states.
-
-        The difference is below 1e-12 of the efforts.
-        """
-        bandwidth = min(self.joint_gains, default=self.gain)
-        if self.method == "kalman":
-            slowest = (min(self.noise_disturbance, default=KALMAN_NOISE["disturbance"])
-                       / max(self.noise_torque, default=KALMAN_NOISE["torque"]))
-            bandwidth = min(bandwidth, slowest / math.sqrt(_PERIOD))
-        is_smoothed = self.smoothing and self.method != "kalman"
-        time_constants = 1.0 / bandwidth + (1.0 / self.smoothing if is_smoothed else 0.0)
-        return _FORGOTTEN * time_constants + self.max_gap + abs(self.effort_delay)
-
-
-def _numbers(name: str, value: Any) -> NDArray[Any]:
-    """A setting as an array, of one dimension if it may have a number for each velocity."""
-    several = isinstance(getattr(Settings, name), tuple)
-    try:
-        numbers = np.asarray(value)
-    except ValueError:                      # lists of different lengths
-        numbers = np.empty((0, 0))
-    if numbers.dtype.kind not in "fiu" or numbers.ndim != several:
-        raise ValueError(f"{THRESHOLDS.get(name.removeprefix('thresholds_'), name)}: expected "
-                         f"{'numbers' if several else 'a number'}, got {value!r:.80}")
-    return numbers
 
 
 def select(model: Model, joints: Sequence[str] = ()) -> tuple[list[int], list[int]]:
@@ -168,9 +81,10 @@ def overlap(quantities: Collection[str], settings: Settings, model: Model | None
     if _OF_OBSERVER.keys() & set(quantities):
         drives = np.zeros(0) if model is None else model.drives.delay
         before = settings.warm_up + float(np.abs(drives).max(initial=0.0))
-    if "torque" in quantities:
+    has_rates = settings.velocity is not True and bool(OF_VELOCITIES & set(quantities))
+    if "torque" in quantities or has_rates:
         after = _SETTLED / settings.cutoff
-    return max(before, after), after
+    return before + after if has_rates else max(before, after), after
 
 
 def compute(model: Model, states: Any, warm: int, quantities: Sequence[str],
@@ -183,7 +97,10 @@ def compute(model: Model, states: Any, warm: int, quantities: Sequence[str],
     settings = settings or Settings()
     wanted = columns.known_quantities(quantities)
     own = slice(warm, len(states.stamp) - after)
-    maker = _Maker(model, states, own, settings)
+    recorded = states.v[own]
+    if OF_VELOCITIES & set(wanted):
+        states = from_positions(model, states, settings)
+    maker = _Maker(model, states, own, settings, recorded)
     maker.add("time", 1e-9 * maker.stamp, "s")
     maker.add("stamp", maker.stamp, "ns")
     terms = maker.terms([term for name in wanted for term in _OF_TERMS.get(name, ())])
@@ -214,7 +131,9 @@ def _lengths(model: Model) -> set[int]:
 class _Maker:
     """Makes the columns of quantities, one method for each of them."""
 
-    def __init__(self, model: Model, states: Any, own: slice, settings: Settings) -> None:
+    def __init__(self, model: Model, states: Any, own: slice, settings: Settings, recorded: Array
+                 ) -> None:
+        self._recorded = recorded           # velocities (n, nv)
         self._model, self._data, self._settings = model, Data(model), settings
         self._states, self._own = states, own
         position_rows, rows = select(model, settings.joints)
@@ -270,7 +189,7 @@ class _Maker:
         for name, row in self.position_rows.items():
             self.add(f"position.{name}", self._q[:, row], self._position_unit(name))
         for name, row in self.rows.items():
-            self.add(f"velocity.{name}", self._v[:, row],
+            self.add(f"velocity.{name}", self._recorded[:, row],
                      "m/s" if row in self._lengths else "rad/s")
         self.add_rows("effort", self._tau)
         for name, row in self.rows.items():
@@ -299,7 +218,7 @@ class _Maker:
         for rows in runs(states.stamp, is_moving_known(states, settings.max_gap),
                          settings.max_gap):
             time = 1e-9 * (states.stamp[rows] - states.stamp[rows[0]])
-            if len(rows) < _FEWEST:
+            if len(rows) < FEWEST:
                 continue
             margin = settling_samples((len(rows) - 1) / time[-1], settings.cutoff)
             inner = slice(margin, len(rows) - margin)

@@ -12,12 +12,14 @@ from ..engine.model.model import Model
 from ..identification.motion.filtering import is_actuated
 from ..identification.motion.preparation import STUCK
 from .quantities import Settings, measured, row_values
+from .velocities import from_positions
 
 _CHECKED, _FEWEST = 5000, 100       # states that show it
 
 
 def wrong_units(model: Model, states: Any, settings: Settings) -> list[str]:
     """What contradicts efforts that are torques; empty if nothing does."""
+    states = from_positions(model, states, settings)
     known = np.flatnonzero(np.isfinite(states.v).all(axis=1) & np.isfinite(states.tau).any())
     if not is_actuated(model).all() or len(known) < _FEWEST:
         return []

@@ -289,3 +289,82 @@ def test_wrong_joints_and_columns(place, tmp_path, capsys, options, message):
     assert message in " ".join(capsys.readouterr().err.split())
     assert run("log", table, *options) == 2
     assert f"{options[0]}: pass --robot too" in capsys.readouterr().err
+
+
+def without_velocities(text):
+    return "\n".join(",".join(line.split(",")[:7] + line.split(",")[13:])
+                     for line in text.splitlines()) + "\n"
+
+
+def with_late_velocities(text, delay):
+    names, *rows = text.splitlines()
+    table = np.array([row.split(",") for row in rows], float)
+    for k in range(7, 13):
+        table[:, k] = np.interp(table[:, 0] - delay, table[:, 0], table[:, k])
+    return "\n".join([names, *(",".join(map(repr, row)) for row in table.tolist())]) + "\n"
+
+
+def test_velocities_from_positions(place, tmp_path, capsys):
+    """Pushes are found, and nothing else, with the rates of the positions."""
+    for name in ("free_1", "free_2", "pushed", "other"):
+        (tmp_path / f"{name}.csv").write_text(
+            without_velocities((place / f"{name}.csv").read_text()))
+    robot = [place / "arm.urdf", "--drives", place / "arm.drives.yaml"]
+    assert run("calibrate", robot[0], tmp_path / "free_1.csv", tmp_path / "free_2.csv", *robot[1:],
+               "-o", tmp_path / "thresholds.yaml") == 0
+    error = capsys.readouterr().err
+    assert "free_1.csv: the velocities of shoulder_pan_joint" in error
+    assert "are computed from the positions, with a filter of 10 Hz" in error
+    limits = [np.array(parameters(folder / "thresholds.yaml")["thresholds.fixed"])
+              for folder in (place, tmp_path)]
+    assert np.all(limits[1] < 1.5 * limits[0])
+    for name, found in (("pushed", "pushed.csv: 2 contacts"), ("other", "no contacts")):
+        assert run("log", tmp_path / f"{name}.csv", "--robot", *robot, "--compute", "contacts",
+                   "state", "--thresholds", tmp_path / "thresholds.yaml", "--workers", 1, "--out",
+                   tmp_path / name) == 0
+        shown = capsys.readouterr()
+        assert found in shown.out and "computed from the positions" in shown.err
+    table = columns.Columns(next((tmp_path / "other").rglob("*.parquet")))
+    assert np.isnan(table.read(["velocity.elbow_joint"])[0]).all()      # as recorded
+    assert run("calibrate", robot[0], tmp_path / "free_1.csv", "--velocity", "-o",
+               tmp_path / "none.yaml") == 2
+    assert "they require velocities and efforts of all joints" in capsys.readouterr().err
+
+
+def test_velocities_that_are_late(place, tmp_path, capsys):
+    """A filter of the driver delays them: its delay is in the warning, and the remedy works."""
+    for name in ("free_1", "free_2", "pushed", "other"):
+        (tmp_path / f"{name}.csv").write_text(
+            with_late_velocities((place / f"{name}.csv").read_text(), 0.15))
+    robot = [place / "arm.urdf", "--drives", place / "arm.drives.yaml"]
+    free = [tmp_path / "free_1.csv", tmp_path / "free_2.csv"]
+    limits = {}
+    for kind, options in (("late", []), ("rates", ["--no-velocity"])):
+        assert run("calibrate", robot[0], *free, *robot[1:], *options, "-o",
+                   tmp_path / f"{kind}.yaml") == 0
+        limits[kind] = np.array(parameters(tmp_path / f"{kind}.yaml")["thresholds.fixed"])
+        error = capsys.readouterr().err
+        assert ("lag behind the positions by 150 ms, as a filter delays them; compute them from "
+                "the positions (--no-velocity)" in error) == (kind == "late")
+    assert np.all(limits["rates"] < 0.9 * limits["late"])
+    assert limits["rates"][0] < 0.2 * limits["late"][0]     # its link has the largest inertia
+    assert "--no-velocity to `dyn_ros log`" in (tmp_path / "rates.yaml").read_text()
+    for name, found in (("pushed", "pushed.csv: 2 contacts"), ("other", "no contacts")):
+        log = ["log", tmp_path / f"{name}.csv", "--robot", *robot, "--compute", "contacts",
+               "--thresholds", tmp_path / "rates.yaml", "--workers", 1]
+        assert run(*log, "--no-velocity") == 0
+        assert found in capsys.readouterr().out
+        assert run(*log) == 0
+        assert "lag behind the positions by 150 ms" in capsys.readouterr().err
+    assert run("identify", *robot[:1], free[0], "--velocity", *robot[1:]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "lag behind the positions by 150 ms" in shown
+    assert "use the positions alone (--no-velocity, velocity=False)" in shown
+
+
+def test_velocities_of_usual_filters_are_not_late(place, tmp_path, capsys):
+    (tmp_path / "free.csv").write_text(
+        with_late_velocities((place / "free_1.csv").read_text(), 0.005))
+    assert run("calibrate", place / "arm.urdf", tmp_path / "free.csv", "--drives",
+               place / "arm.drives.yaml", "-o", tmp_path / "thresholds.yaml") == 0
+    assert "lag" not in capsys.readouterr().err

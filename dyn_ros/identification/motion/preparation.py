@@ -25,6 +25,7 @@ from .filtering import (
     lowest_cutoff,
     velocities,
 )
+from .lag import late_velocities
 
 GAP = 3.5                       # sampling periods without a sample that end a segment
 _SHORT = 0.125                  # periods of the cutoff: gaps over which the motion is interpolated
@@ -66,6 +67,7 @@ def prepare(model: Model, time: ArrayLike, raw: dict[str, Array | None], contact
         recording.join_gaps()
         recording.report_gaps()
         recording.drop_short()
+        recording.report_late()
         repeats, held = recording.repeats(), recording.held()
         v, a = recording.differentiate()
     elif cutoff is not None:
@@ -264,6 +266,15 @@ class _Preparation:
         if given is not None:
             v, a = _smooth(time, given[rows, joint.v], inner, cutoff, 1)
         return q, v, a
+
+    def report_late(self) -> None:
+        """Report measured velocities that lag behind the positions."""
+        rows = slice(*max(self.segments, key=len))
+        time, q, v = (self.arrays[name] for name in ("time", "q", "v"))
+        late = "" if v is None else late_velocities(self.model, time[rows], q[rows], v[rows])
+        if late:
+            self.warnings.append(f"{late}, as a filter delays them; use the positions alone "
+                                 "(--no-velocity, velocity=False)")
 
     def _report_frozen(self) -> None:
         for joint in joint_slices(self.model):

@@ -1,0 +1,72 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Velocities of states: those that were measured, or rates of the positions."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..engine.model.model import Model
+from ..identification.motion import filtering
+from ..identification.motion.lag import late_velocities
+from ..observer.session import runs
+from ..states.joint_states import abbreviated
+from .settings import Settings
+
+FEWEST = 4              # samples of a run that is differentiated
+_CHECKED = 20000        # states that show whether velocities are late
+
+
+def from_positions(model: Model, states: Any, settings: Settings) -> Any:
+    """The states with the rates of the positions as velocities, where the settings want these.
+
+    They are NaN near the ends of a run, where the filter has not settled. Joints with several
+    coordinates keep their velocities.
+    """
+    rates = _wanted(model, states, settings)
+    if not rates.any():
+        return states
+    v = np.where(rates, np.nan, states.v)
+    for rows in runs(states.stamp, states.behind <= round(settings.max_gap * 1e9),
+                     settings.max_gap):
+        if len(rows) < FEWEST:
+            continue
+        time = 1e-9 * (states.stamp[rows] - states.stamp[rows[0]])
+        rate = (len(rows) - 1) / time[-1]
+        cutoff = min(settings.cutoff, filtering.HIGHEST * rate)
+        margin = filtering.settling_samples(rate, cutoff)
+        if len(rows) <= 2 * margin:
+            continue
+        inner = slice(margin, len(rows) - margin)
+        for joint in filtering.joint_slices(model):
+            if rates[joint.v.start]:
+                q = np.unwrap(states.q[rows, joint.q.start])
+                v[rows[inner], joint.v.start] = filtering.derivatives(time, q, cutoff, 1)[1][inner]
+    return states._replace(v=v)
+
+
+def _wanted(model: Model, states: Any, settings: Settings) -> np.ndarray:
+    """Whether the velocities of each joint are the rates of its positions, (nv,)."""
+    absent = np.isnan(states.v).all(axis=0)
+    if settings.velocity is not None or not len(states.v):
+        absent = np.full(model.nv, settings.velocity is False)
+    wanted: np.ndarray = absent & filtering.is_actuated(model)
+    return wanted
+
+
+def velocity_notes(model: Model, states: Any, settings: Settings) -> list[str]:
+    """What is unusual about the velocities of states."""
+    rates = _wanted(model, states, settings)
+    if rates.any():
+        names = [model.velocity_names[k] for k in np.flatnonzero(rates)]
+        return [f"the velocities of {abbreviated(names)} are computed from the positions, with a "
+                f"filter of {settings.cutoff:g} Hz"]
+    known = np.isfinite(states.v).all(axis=1)
+    moving = runs(states.stamp, known, settings.max_gap)
+    if not moving:
+        return []
+    some = states.take(max(moving, key=len)[:_CHECKED])
+    late = late_velocities(model, 1e-9 * (some.stamp - some.stamp[0]), some.q, some.v)
+    return [f"{late}, as a filter delays them; compute them from the positions (--no-velocity)"
+            ] if late else []
