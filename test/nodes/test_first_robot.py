@@ -96,7 +96,7 @@ def run(command):
 
 
 def said(capsys, command):
-    """What a command writes besides its result."""
+    """What a command writes to standard error."""
     capsys.readouterr()
     run(command)
     return capsys.readouterr().err
