@@ -3,7 +3,6 @@
 """Which terms the friction of each joint has, by the torques of stretches that were held out."""
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -59,7 +58,8 @@ def choose_terms(model: Model, samples: Samples, rows: np.ndarray, stribeck: Arr
     terms = FrictionTerms.none(model)
     given = np.isfinite(stribeck)
     terms.chosen[0], terms.stribeck[given] = given, stribeck[given]
-    some = samples.take(rows[::1 + len(rows) // _ROWS])
+    rows = rows[::1 + len(rows) // _ROWS]
+    some = samples.take(rows[:len(rows) // _STRETCHES * _STRETCHES])
     v, tau = model.drives.motor_velocity(some.v), model.drives.to_motors(some.tau)
     joints = measured_joints(model, v, tau)
     if len(some) < _FEWEST or samples.contacts or not len(joints):
@@ -129,30 +129,28 @@ def _is_better(found: Array, error: Array) -> bool:
 class _HeldOut:
     """Least squares of some samples of all joints, with one stretch held out at a time.
 
-    ``rows`` are (joints, B, p), ``torque`` and ``counts`` (joints, B). Samples that do not count
-    are zero. Each joint is weighted by its error. ``x`` (p,) is the estimate from all stretches.
+    ``rows`` are (joints, B, p), ``torque`` and ``counts`` (joints, B); B is a multiple of the
+    number of stretches. Samples that do not count are zero. Each joint is weighted by its error.
+    ``x`` (p,) is the estimate from all stretches.
     """
 
     def __init__(self, rows: Array, torque: Array, counts: np.ndarray) -> None:
-        self._rows, self._torque, self._counts = rows, torque, counts
-        ends = np.linspace(0, rows.shape[1], _STRETCHES + 1).astype(int).tolist()
-        self._stretches = [slice(*some) for some in itertools.pairwise(ends)]
+        self._rows, self._torque, self._counts = map(_in_stretches, (rows, torque, counts))
         self._size: Array = np.std(torque, axis=1)
         for _ in range(_WEIGHTINGS):
             self._solve()
             error = self._torque - self._rows @ self.x
-            self._size = np.maximum(np.sqrt(np.mean(error ** 2, axis=1)), 1e-9 * self._size)
+            self._size = np.maximum(np.sqrt(np.mean(error ** 2, axis=(1, 2))), 1e-9 * self._size)
         self._solve()
 
     def _solve(self) -> None:
-        H, g, size = [], [], self._size[:, None]
-        for some in self._stretches:
-            one = (self._rows[:, some] / size[..., None]).reshape(-1, self._rows.shape[2])
-            H.append(one.T @ one)
-            g.append((self._torque[:, some] / size).ravel() @ one)
-        self._right = sum(g) - np.array(g)
-        self._inverse = np.stack([_inverse(sum(H) - one) for one in H])
-        self.x = _inverse(sum(H)) @ sum(g)
+        weight = self._size[:, None, None] ** -2.0
+        transposed = self._rows.swapaxes(2, 3)
+        H = np.tensordot(weight[:, 0, 0], transposed @ self._rows, 1)
+        g = (weight * (transposed @ self._torque[..., None])[..., 0]).sum(axis=0)
+        self._right = g.sum(axis=0) - g
+        self._inverse = _inverse(H.sum(axis=0) - H)
+        self.x = _inverse(H.sum(axis=0)) @ g.sum(axis=0)
 
     def errors(self, n: int, own: int, columns: Array) -> tuple[Array, float]:
         """Squared errors of a joint in the stretches, each predicted from all others.
@@ -161,38 +159,41 @@ class _HeldOut:
         coefficient of the last one. By partial regression (Frisch and Waugh 1933), for which the
         normal equations of all joints are solved once.
         """
-        A, y, C = self._rows[n], self._torque[n], columns * self._counts[n][:, None]
-        one = np.column_stack([C, y])
-        squares = np.stack([C[some].T @ one[some] for some in self._stretches])
-        products = np.stack([C[some].T @ A[some] for some in self._stretches])
-        squares, products = squares.sum(axis=0) - squares, products.sum(axis=0) - products
-        errors, coefficient = np.zeros(_STRETCHES), np.inf
-        for k, held in enumerate(self._stretches):
-            P, g, product = self._inverse[k], self._right[k], products[k] / self._size[n] ** 2
-            p = P[own] / np.sqrt(P[own, own])       # without this column of its own
-            x, M = P @ g - p * (p @ g), P @ product.T - np.outer(p, p @ product.T)
-            inner = squares[k] / self._size[n] ** 2 - product @ np.column_stack([M, x])
-            c = np.linalg.lstsq(inner[:, :-1], inner[:, -1], rcond=1e-9)[0]
-            rest = (y[held] - A[held] @ (x - M @ c) - C[held] @ c) / self._size[n]
-            errors[k], coefficient = rest @ rest, min(coefficient, c[-1])
-        return errors, float(coefficient)
+        A, y, size = self._rows[n], self._torque[n][..., None], self._size[n]
+        C = columns.reshape(*y.shape[:2], -1) * self._counts[n][..., None]
+        squares, products = (C.swapaxes(1, 2) @ other for other in (np.concatenate([C, y], 2), A))
+        squares, products = (sums.sum(axis=0) - sums for sums in (squares, products))
+        squares, products = squares / size ** 2, products / size ** 2
+        # without this column of its own
+        p = self._inverse[:, :, own, None] / np.sqrt(self._inverse[:, own, own])[:, None, None]
+        right = np.concatenate([products.swapaxes(1, 2), self._right[..., None]], axis=2)
+        M = self._inverse @ right - p * (p.swapaxes(1, 2) @ right)
+        inner = squares - products @ M
+        c = np.linalg.pinv(inner[..., :-1], rcond=1e-9) @ inner[..., -1:]
+        rest = (y - A @ (M[..., -1:] - M[..., :-1] @ c) - C @ c) / size
+        return (rest ** 2).sum(axis=(1, 2)), float(c[:, -1].min())
 
     def exchange(self, n: int, own: int, columns: Array) -> None:
         """Give a joint other columns (B, c) in place of one of its own, and solve again."""
-        columns = columns * self._counts[n][:, None]
-        if (columns[:, 0] == self._rows[n, :, own]).all() and columns.shape[1] == 1:
+        columns = columns.reshape(*self._counts[n].shape, -1) * self._counts[n][..., None]
+        if (columns[..., 0] == self._rows[n, ..., own]).all() and columns.shape[-1] == 1:
             return
-        more = np.zeros((*self._torque.shape, columns.shape[1] - 1))
-        more[n] = columns[:, 1:]
-        self._rows = np.concatenate([self._rows, more], axis=2)
-        self._rows[n, :, own] = columns[:, 0]
+        more = np.zeros((*self._torque.shape, columns.shape[-1] - 1))
+        more[n] = columns[..., 1:]
+        self._rows = np.concatenate([self._rows, more], axis=3)
+        self._rows[n, ..., own] = columns[..., 0]
         self._solve()
 
 
+def _in_stretches(values: Array) -> Array:
+    """Samples (joints, B, ...) as (joints, stretches, B / stretches, ...)."""
+    return values.reshape(len(values), _STRETCHES, -1, *values.shape[2:])
+
+
 def _inverse(H: Array) -> Array:
-    scale = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-300))
-    inverse = np.linalg.inv(H * scale * scale[:, None] + _RIDGE * np.eye(len(H)))
-    return np.asarray(inverse * scale * scale[:, None])
+    scale = 1.0 / np.sqrt(np.maximum(np.diagonal(H, axis1=-2, axis2=-1), 1e-300))
+    scale = scale[..., None] * scale[..., None, :]
+    return np.asarray(np.linalg.inv(H * scale + _RIDGE * np.eye(H.shape[-1])) * scale)
 
 
 def _torque_rows(model: Model, samples: Samples, joints: np.ndarray) -> Array:

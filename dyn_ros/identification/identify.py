@@ -31,7 +31,7 @@ from .least_squares import (
     unexplained,
 )
 from .motion.filtering import is_actuated
-from .normal_equations import resolution
+from .normal_equations import add, resolution
 from .physical import Reference
 from .result import BaseEstimate, Identification, JointResult
 from .samples import Samples
@@ -43,7 +43,7 @@ _HELD_CONTACTS = 10     # the same with contacts, all combinations of which shou
 _OTHERWISE = 0.2        # of its load: a change with which a gear's friction is not determined
 _STILL = 1e-9           # rad/s, m/s: less is rounding
 _DIFFERENCES = 20000    # of consecutive residuals, for their noise
-_CHECKED = 5000         # samples that show whether efforts can be torques
+_CHECKED = 2000         # samples that show whether efforts can be torques
 _ROUNDING = 1e-14       # of a body's size
 _MANY = 0.02            # of the torques: more outliers than noise has
 
@@ -227,12 +227,13 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
         some = TorqueEquations(unknowns, samples, rows,
                                conditions_of(model, samples, terms, contact_dimension), threads,
                                progress)
-        first = problem.first_estimate(some)
+        first, sums = problem.first_estimate(some)
         if terms.chosen[2].any():
             some.loaded_by(first.parameters)
             first = problem.estimate(some.sums(0.3, 0.3), given)
             some.loaded_by(first.parameters)
-        fitted = problem.fit(some, first, None, 0.3, 0.4)
+            sums = some.sums(0.3, 0.4)
+        fitted = problem.fit(some, sums, first, None)
         # physical bodies may load a gear otherwise, if an offset can replace gravity
         unknown = terms.chosen[2] & (some.loaded_by(fitted.parameters) > _OTHERWISE)
         if not unknown.any():
@@ -243,8 +244,12 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
         "regularized towards one that is" for name in reference.changed)]
     joints = _compared(problem, some, _rows(held), fitted.parameters)
     warnings += unexplained(model, some, joints, fitted.parameters)
-    every = some.of(0, len(samples))
-    fitted = problem.fit(every, fitted.estimate, fitted, 0.4, 0.75)
+    every = some.of(np.arange(len(samples)))
+    if terms.chosen[2].any():           # by loads that have changed since
+        sums = every.sums(0.4, 0.7)
+    else:
+        sums = add(sums, some.of(_rows(held)).sums(0.4, 0.7))
+    fitted = problem.fit(every, sums, fitted.estimate, fitted)
     return Solution(problem, samples, every, fitted, tuple(held), joints, tuple(warnings),
                     constants)
 

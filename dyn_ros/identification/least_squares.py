@@ -11,11 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ..drives.causes import LAGS, LONGEST, POOR, Errors, likely_causes
+from ..engine.algorithms.regressors.normal_equations import assembled
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from .base_parameters import BaseParameters, Unknowns, is_linear
 from .motion.filtering import is_actuated
-from .normal_equations import Equations, jackknife
+from .normal_equations import Equations, Stretches
 from .physical import Reference, decomposed, fit
 from .result import JointResult
 from .torque_equations import TorqueEquations
@@ -25,9 +26,9 @@ _ROUNDS = 8             # of noise estimates
 _WEIGHTINGS = 6         # of outliers
 _REVERSALS = 3          # times that samples near reversals are left out
 _FEWEST = 3             # equations for each parameter
-_STRETCHES = 128        # of consecutive samples, at most, whose scatter gives the covariance
-_SCORES = 12            # blocks for each base parameter, whose scatter gives the covariance
-_LENGTHS = 3            # correlation lengths for each block
+STRETCHES = 64          # of consecutive samples, at most, whose scatter gives the covariance
+_SHORT = 256            # samples of a stretch: fewer of these suffice for a short recording
+_SAMPLE = 20000         # samples whose normal equations show what each stretch contributes
 _SINGULAR = 1e-13       # of the largest eigenvalue of the scaled normal equations
 _BOUNDING = 1e-2        # of the divergence of bodies: the weight of that from their bounds
 _NEAR = 0.1             # of the bounds of the reference: closer to zero, bounds matter
@@ -79,25 +80,29 @@ class Problem(NamedTuple):
     regularization: float
     least: Array            # (nv,), the least noise: of rounded efforts
 
-    def first_estimate(self, equations: TorqueEquations) -> Estimate:
-        """Estimate until it is known which samples count, and how contacts are eliminated."""
+    def first_estimate(self, equations: TorqueEquations) -> tuple[Estimate, Equations]:
+        """Estimate until it is known which samples count, and how contacts are eliminated.
+
+        Also returns the sums of these.
+        """
         sums, contacts = equations.sums(0.0, 0.1), equations.samples.contacts
         _require_equations(contacts, float(sums.weight.sum()), len(self.base))
         estimate = self.estimate(sums, self.noise)
         if contacts:                    # whose elimination depends on the noise
             equations.conditions = equations.conditions._replace(scale=estimate.noise)
-            estimate = self.estimate(equations.sums(0.1, 0.2), self.noise)
+            sums = equations.sums(0.1, 0.2)
+            estimate = self.estimate(sums, self.noise)
         for _ in range(_REVERSALS):
             if not equations.leave_out_reversals(estimate.parameters):
                 break
-            estimate = self.estimate(equations.sums(0.2, 0.3), self.noise)
-        return estimate
+            sums = equations.sums(0.2, 0.3)
+            estimate = self.estimate(sums, self.noise)
+        return estimate, sums
 
-    def fit(self, equations: TorqueEquations, first: Estimate, before: Fit | None, start: float,
-            stop: float) -> Fit:
-        """Estimate from all samples; if there is a fit of some of them, near its result."""
-        correlations = equations.correlations(first.parameters)
-        sums, outliers = equations.sums(start, stop), 0.0
+    def fit(self, equations: TorqueEquations, sums: Equations, first: Estimate,
+            before: Fit | None) -> Fit:
+        """Estimate from samples and their sums; if there is a fit of some, near its result."""
+        correlations, outliers = equations.correlations(first.parameters), 0.0
         correlation, limit = common(correlations), np.full(len(correlations), np.inf)
         estimate = self.estimate(sums, self.noise, correlation)
         if self.huber is not None:
@@ -184,11 +189,10 @@ class Problem(NamedTuple):
 
     def _assembled(self, sums: Equations, noise: Array) -> tuple[Array, Array]:
         """The normal equations of all parameters, each row divided by its variance."""
-        H, g = np.zeros((len(self.unknowns), len(self.unknowns))), np.zeros(len(self.unknowns))
-        for k, local in enumerate(self.unknowns.local):
-            H[np.ix_(local, local)] += sums.WW[k] / noise[k] ** 2
-            g[local] += sums.Wy[k] / noise[k] ** 2
-        return H, g
+        WW, Wy = sums.WW * noise[:, None, None] ** -2, sums.Wy * noise[:, None] ** -2
+        if WW.shape[1] == len(self.unknowns):       # rows are combined
+            return WW.sum(axis=0), Wy.sum(axis=0)
+        return assembled(WW, Wy, self.unknowns.bodies)
 
     def _solved(self, sums: Equations, noise: Array) -> tuple[Array, Array, np.ndarray]:
         """Values, inverse of the normal equations, and which values are determined."""
@@ -255,38 +259,35 @@ class Problem(NamedTuple):
 
     def covariance(self, equations: TorqueEquations, fitted: Fit) -> tuple[Array, int]:
         """Covariance of the estimate, (b, b), from stretches of samples, and their number."""
-        estimate, own = fitted.estimate, self.base.independent
         ids = equations.samples.recording
+        count = STRETCHES if equations.size > STRETCHES * _SHORT else STRETCHES // 2
         turns = [] if ids is None else (np.flatnonzero(np.diff(ids)) + 1).tolist()
         ends = [0, *turns, equations.size]
-        count = _STRETCHES
-        while count > 1 and count * (len(ends) - 1) > max(_STRETCHES, 2 * len(turns)):
+        while count > 1 and count * (len(ends) - 1) > max(STRETCHES, 2 * len(turns)):
             count //= 2
-        scores, H = [], []
-        for start, stop in itertools.pairwise(ends):
-            edges = np.linspace(start, stop, count + 1).astype(int).tolist()
-            for first, last in itertools.pairwise(edges):
-                part = equations.of(first, last)
-                gradients, _ = part.scores(estimate.parameters, fitted.limit, estimate.noise,
-                                           part.size)
-                scores.append(gradients.sum(axis=0)[own])
-                done = 0.75 + 0.25 * last / equations.size
-                sums = part.sums(done, done)
-                H.append(self._assembled(sums, estimate.noise)[0][np.ix_(own, own)])
-        shape = len(ends) - 1, count, len(own)
-        kinds = np.maximum(own - self.unknowns.bodies, -1) // max(self.unknowns.model.nv, 1)
-        return jackknife(np.reshape(scores, shape), np.reshape(H, (*shape, len(own))),
-                         estimate.inverse, kinds)
+        edges = np.concatenate([[0], *(np.linspace(start, stop, count + 1).astype(int)[1:]
+                                       for start, stop in itertools.pairwise(ends))])
+        stretches = self.stretches(equations, fitted.estimate.parameters, fitted, edges,
+                                   np.repeat(np.arange(len(ends) - 1), count))
+        return self.spread(stretches, fitted.estimate)
 
-    def block_length(self, size: int, correlations: Array) -> int:
-        """Number of samples of each block of a recording of ``size`` samples."""
-        return max(int(_LENGTHS * correlations.max()), size // (_SCORES * max(len(self.base), 1)),
-                   1)
+    def stretches(self, equations: TorqueEquations, parameters: Array, fitted: Fit,
+                  edges: np.ndarray, recording: np.ndarray) -> Stretches:
+        """What the samples between consecutive edges contribute at an estimate (p,)."""
+        own, noise = self.base.independent, fitted.estimate.noise
+        scores = equations.scores(parameters, fitted.limit, noise, edges)
+        H, step = [], 1 + equations.size // _SAMPLE         # of motions, which are smooth
+        for first, last in itertools.pairwise(edges.tolist()):
+            rows, done = equations.rows[first:last:step], 0.75 + 0.25 * last / equations.size
+            sums = equations.of(rows).sums(done, done)
+            H.append(self._assembled(sums, noise)[0][np.ix_(own, own)]
+                     * ((last - first) / max(len(rows), 1)))
+        return Stretches(recording, scores[:, own], np.array(H))
 
-    def small_sample(self, blocks: int) -> float:
-        """How much fitted residuals underestimate the scatter of that many blocks."""
-        free = 1.0 - len(self.base) / (blocks * self.unknowns.model.nv)
-        return blocks / max(blocks - 1, 1) / max(free, 0.1)
+    def spread(self, stretches: Stretches, estimate: Estimate) -> tuple[Array, int]:
+        """Covariance of the estimate, (b, b), and the number of independent stretches."""
+        kinds = np.maximum(self.base.independent - self.unknowns.bodies, -1)
+        return stretches.covariance(estimate.inverse, kinds // max(self.unknowns.model.nv, 1))
 
 
 def _require_equations(contacts: tuple[str, ...], count: float, parameters: int) -> None:

@@ -17,6 +17,8 @@ from .samples import Samples
 
 _LEAST_LEFT = 0.1       # of the equations, that remain without a stretch of them
 _FEWEST_STRETCHES = 8   # whose scatter gives a covariance
+_ALIKE = 0.05           # correlation of neighbors: less narrows intervals by 2 %
+_MOST_STRETCHES = 256   # neighbors of more are added
 _FEWEST_RECORDINGS = 4  # the same, if errors last
 _SORTED = 20000         # efforts whose steps are sought
 _SAME = 1e-9            # of the largest effort: a smaller step is an error of rounding floats
@@ -117,6 +119,42 @@ def correlation_length(x: Array) -> float:
     return float(1.0 + 2.0 * correlation[1:end].sum() / correlation[0])
 
 
+@dataclasses.dataclass(frozen=True)
+class Stretches:
+    """What stretches of samples contribute to an estimate; sums are those of all, in order."""
+
+    recording: np.ndarray   # (n,) of int
+    scores: Array           # (n, b), gradients
+    H: Array                # (n, b, b), normal equations
+
+    def __add__(self, other: Stretches) -> Stretches:
+        every = Stretches(np.append(self.recording, other.recording),
+                          np.concatenate([self.scores, other.scores]),
+                          np.concatenate([self.H, other.H]))
+        count = len(every.recording)
+        return every if count <= _MOST_STRETCHES else every.joined(np.arange(0, count, 2))
+
+    def joined(self, starts: np.ndarray) -> Stretches:
+        """Each with those that follow, up to the next one of ``starts``."""
+        return Stretches(self.recording[starts], np.add.reduceat(self.scores, starts),
+                         np.add.reduceat(self.H, starts))
+
+    def moved(self, change: Array) -> Stretches:
+        """The same at an estimate with another value (b,)."""
+        return dataclasses.replace(self, scores=self.scores - self.H @ change)
+
+    def covariance(self, inverse: Array, kinds: np.ndarray) -> tuple[Array, int]:
+        """See ``jackknife``."""
+        _, first, counts = np.unique(self.recording, return_index=True, return_counts=True)
+        if counts.min() * len(first) < 2 * _FEWEST_STRETCHES:   # too few to compare recordings
+            first, counts = first[:1], counts.sum(keepdims=True)
+        count = 1 << int(counts.min()).bit_length() - 1     # which can be halved
+        starts = (first[:, None] + np.arange(count) * counts[:, None] // count).ravel()
+        each, shape = self.joined(starts), (len(first), count, len(inverse))
+        return jackknife(each.scores.reshape(shape), each.H.reshape(*shape, len(inverse)), inverse,
+                         kinds)
+
+
 def jackknife(scores: Array, H: Array, inverse: Array, kinds: np.ndarray | None = None
               ) -> tuple[Array, int]:
     """Covariance (b, b) of an estimate from those without one stretch of samples, and their number.
@@ -136,7 +174,7 @@ def jackknife(scores: Array, H: Array, inverse: Array, kinds: np.ndarray | None 
     whole = changes_without(scores.sum(axis=1, keepdims=True), H.sum(axis=1, keepdims=True), F)
     while scores.shape[1] > 1 and scores[..., 0].size >= 2 * _FEWEST_STRETCHES:
         products = (changes[:, ::2] * changes[:, 1::2]).sum(axis=(0, 1))
-        if np.mean(products / np.maximum(_variance(changes), 1e-300)) <= 0.0:
+        if 2.0 * np.mean(products / np.maximum(_variance(changes), 1e-300)) <= _ALIKE:
             break
         scores, H = scores[:, ::2] + scores[:, 1::2], H[:, ::2] + H[:, 1::2]
         changes = changes_without(scores, H, F)

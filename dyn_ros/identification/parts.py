@@ -12,8 +12,8 @@ import numpy as np
 from ..drives.efforts import rescaled
 from ..engine.kernel.types import Array
 from .identify import Solution
-from .least_squares import Fit, Problem, joint_results, squares_of
-from .normal_equations import Conditions, Equations
+from .least_squares import STRETCHES, Fit, Problem, joint_results, squares_of
+from .normal_equations import Conditions, Equations, Stretches
 from .result import Identification
 from .samples import Samples
 from .torque_equations import TorqueEquations
@@ -29,7 +29,7 @@ class Sums(NamedTuple):
     rows: int               # number of all residuals
     size: int               # number of samples
     squares: Array          # see ``squares_of``; of the parts that the first estimate does not know
-    scatter: Array          # (b + 2, b + 2), products of gradients of blocks, their sizes, and 1
+    stretches: Stretches
 
 
 class Stage(NamedTuple):
@@ -39,12 +39,12 @@ class Stage(NamedTuple):
     conditions: Conditions
     fitted: Fit
     estimate: Array         # (p,), of which residuals are outliers or not
-    constants: Array                # (nv,) of the motors
-    length: int             # number of samples of a block
+    constants: Array        # (nv,) of the motors
+    stretches: int          # of each part
 
-    def sums(self, samples: Samples, rows: np.ndarray, is_known: bool) -> Sums:
-        """What rows of some samples contribute; ``is_known``: also to the first estimate."""
-        problem, fitted, noise = self.problem, self.fitted, self.fitted.estimate.noise
+    def sums(self, samples: Samples, rows: np.ndarray, is_known: bool, recording: int) -> Sums:
+        """What rows of a recording contribute; ``is_known``: also to the first estimate."""
+        problem, fitted = self.problem, self.fitted
         samples = dataclasses.replace(samples, tau=rescaled(
             problem.unknowns.model, samples.q, samples.tau, self.constants))
         part = TorqueEquations(problem.unknowns, samples, rows.astype(np.int32), self.conditions)
@@ -52,14 +52,14 @@ class Stage(NamedTuple):
         if problem.huber is not None:
             excess, outliers, count = part.excess(self.estimate, fitted.limit)
             equations = equations.minus(excess)
-        squares = np.zeros((2, 3, len(noise)))
+        squares = np.zeros((2, 3, len(fitted.limit)))
         models = problem.reference.described, fitted.parameters
         for torques in part.comparison(rows[:0] if is_known else rows, models):
             squares += squares_of(torques)
-        scores, sizes = part.scores(self.estimate, fitted.limit, noise, self.length)
-        blocks = np.column_stack([scores[:, problem.base.independent], sizes,
-                                  np.ones(len(sizes))])
-        return Sums(equations, outliers, count, len(rows), squares, blocks.T @ blocks)
+        stretches = problem.stretches(
+            part, self.estimate, fitted, np.linspace(0, len(rows), self.stretches + 1).astype(int),
+            np.full(self.stretches, recording))
+        return Sums(equations, outliers, count, len(rows), squares, stretches)
 
     def decides(self, fitted: Fit, total: Sums) -> bool:
         """Whether a fit depends on the estimate that decided which residuals are outliers.
@@ -73,12 +73,11 @@ class Stage(NamedTuple):
         return bool(total.outliers * change.max(initial=0.0) > _PRECISION * max(total.rows, 1))
 
 
-def stage_after(first: Solution, share: float) -> Stage:
-    """The stage after a first estimate; all samples are ``share`` times those that it knows."""
-    problem, fitted = first.problem, first.fitted
-    return Stage(problem, first.equations.conditions, fitted, fitted.estimate.parameters,
-                 first.constants,
-                 problem.block_length(int(share * len(first.samples)), fitted.correlations))
+def stage_after(first: Solution, count: int) -> Stage:
+    """The stage after a first estimate, for that many parts."""
+    fitted = first.fitted
+    return Stage(first.problem, first.equations.conditions, fitted, fitted.estimate.parameters,
+                 first.constants, 1 + STRETCHES // count)
 
 
 def fit(first: Solution, total: Sums) -> Fit:
@@ -91,22 +90,14 @@ def fit(first: Solution, total: Sums) -> Fit:
                            before.limit, before.parameters)
 
 
-def identification(first: Solution, total: Sums, fitted: Fit, warnings: Sequence[str],
-                   seconds: float) -> Identification:
+def identification(first: Solution, stage: Stage, total: Sums, fitted: Fit,
+                   warnings: Sequence[str], seconds: float) -> Identification:
     """The result of all parts; ``warnings`` are added to the warnings of the first estimate."""
-    problem, joints, blocks = first.problem, first.joints, int(total.scatter[-1, -1])
+    problem, joints = first.problem, first.joints
     if total.squares[1, 0].any():
         joints = joint_results(problem.unknowns.model, total.squares,
                                np.array([joint.noise for joint in joints]))
-    inverse = fitted.estimate.inverse
-    spread = inverse @ _centered(total.scatter) @ inverse * problem.small_sample(blocks)
+    change = (fitted.estimate.parameters - stage.estimate)[problem.base.independent]
+    spread, count = problem.spread(total.stretches.moved(change), fitted.estimate)
     final = first._replace(fitted=fitted, joints=joints, warnings=(*first.warnings, *warnings))
-    return final.identification(spread, blocks, total.size, seconds)
-
-
-def _centered(scatter: Array) -> Array:
-    """The products of gradients less what they have in common at a first estimate, (b, b)."""
-    gradients, sizes = scatter[:-2], scatter[-2]
-    mean = gradients[:, -1] / max(sizes[-1], 1.0)
-    cross = np.outer(mean, gradients[:, -2])
-    return gradients[:, :-2] - cross - cross.T + sizes[-2] * np.outer(mean, mean)
+    return final.identification(spread, count, total.size, seconds)

@@ -89,10 +89,10 @@ class TorqueEquations:
     def size(self) -> int:
         return len(self.rows)
 
-    def of(self, first: int, stop: int) -> TorqueEquations:
+    def of(self, rows: np.ndarray) -> TorqueEquations:
         """The same for other samples, but for those near reversals that are left out here."""
         equations = copy.copy(self)     # which shares the model
-        equations.rows = np.arange(first, stop, dtype=np.int32)
+        equations.rows = rows.astype(np.int32)
         return equations
 
     def features(self, samples: Samples) -> Array:
@@ -203,16 +203,16 @@ class TorqueEquations:
                 indices, excesses = [], []
         return sums, outliers, rows
 
-    def scores(self, parameters: Array, limit: Array, noise: Array,
-               length: int) -> tuple[Array, np.ndarray]:
-        """Gradients of the cost, summed over blocks of ``length`` samples, (blocks, p); sizes."""
-        scores, sizes = [], []
+    def scores(self, parameters: Array, limit: Array, noise: Array, edges: np.ndarray) -> Array:
+        """Gradients of the cost, summed over the samples between consecutive edges, (n, p)."""
+        scores, first = np.zeros((len(edges) - 1, len(parameters))), 0
         for _, samples in self._parts():
-            starts = np.arange(0, len(samples), length)
-            scores.append(np.hstack([np.add.reduceat(gradients, starts) for gradients in
-                                     self._gradients(samples, parameters, limit, noise)]))
-            sizes.append(np.diff([*starts, len(samples)]))
-        return np.concatenate(scores), np.concatenate(sizes)
+            some = np.flatnonzero((edges[1:] > np.maximum(edges[:-1], first))
+                                  & (edges[:-1] < first + len(samples)))
+            gradients = np.hstack(self._gradients(samples, parameters, limit, noise))
+            scores[some] += np.add.reduceat(gradients, np.maximum(edges[some] - first, 0))
+            first += len(samples)
+        return scores
 
     def _gradients(self, samples: Samples, parameters: Array, limit: Array,
                    noise: Array) -> tuple[Array, Array]:

@@ -190,7 +190,7 @@ def _all_parts(workers: Workers, paths: Sequence[Path], request: Request,
             raise ValueError(f"{paths[call.recording]}: {failure}")
         prepared[call.recording] = workers.value(held)
     load = partial(load_part, velocity=velocity)
-    return [Call(load, (prepared[n].selection, part), part.size)
+    return [Call(load, (prepared[n].selection, part), part.size, recording=n)
             for n in sorted(prepared) for part in prepared[n].parts]
 
 
@@ -225,9 +225,9 @@ def identify_parts(model: Model, calls: Sequence[Call], workers: Workers, *,
     some = evenly(len(calls), _FIRST)
     cutoff = cutoff or _cutoff([calls[k] for k in some], workers)
     first = _first_solution(model, [calls[k] for k in some], workers, cutoff, progress, options)
-    stage = parts.stage_after(first, len(calls) / len(some))
+    stage = parts.stage_after(first, len(calls))
     for n in range(_WEIGHTINGS):
-        jobs = [_with(partial(_sums, stage, cutoff, k in some), call)
+        jobs = [_with(partial(_sums, stage, cutoff, k in some, call.recording), call)
                 for k, call in enumerate(calls)]
         total, failures = _total(workers, jobs, _from(1.0 - 0.7 * 0.5 ** n, progress))
         fitted = parts.fit(first, total)
@@ -236,7 +236,8 @@ def identify_parts(model: Model, calls: Sequence[Call], workers: Workers, *,
         stage = stage._replace(estimate=fitted.estimate.parameters)
     warnings = [f"{failures.total()} of {len(calls)} parts of the recordings were not used, most "
                 f"of them because: {reason}" for reason, _ in failures.most_common(1)]
-    result = parts.identification(first, total, fitted, warnings, time.perf_counter() - began)
+    result = parts.identification(first, stage, total, fitted, warnings,
+                                  time.perf_counter() - began)
     progress(1.0, "done")
     return result
 
@@ -287,13 +288,13 @@ def _inside(cutoff: float, load: Load, *arguments: Any) -> Samples:
     return samples.take(rows)
 
 
-def _sums(stage: parts.Stage, cutoff: float, is_known: bool, load: Load,
+def _sums(stage: parts.Stage, cutoff: float, is_known: bool, recording: int, load: Load,
           *arguments: Any) -> parts.Sums:
     """What a part contributes; ``is_known``: the first estimate is made of it, too."""
     samples, rows = load(cutoff, *arguments)
     if not len(rows):
         raise ValueError("the filter leaves no samples of it")
-    return stage.sums(samples, rows, is_known)
+    return stage.sums(samples, rows, is_known, recording)
 
 
 def _first_solution(model: Model, calls: Sequence[Call], workers: Workers, cutoff: float,

@@ -225,8 +225,7 @@ class _Maker:
             if len(rows) <= 2 * margin:
                 continue
             v = states.v[rows]
-            a = np.stack([derivatives(time, np.ascontiguousarray(column), settings.cutoff, 1)[1]
-                          for column in v.T], axis=1)
+            a = derivatives(time, v.T, settings.cutoff, 1)[1].T
             torque[rows[inner]] = rnea(self._model, self._data, states.q[rows[inner]], v[inner],
                                       a[inner])
         self.add_rows("torque", torque[self._own])

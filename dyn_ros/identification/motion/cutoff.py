@@ -15,6 +15,7 @@ import numpy as np
 from scipy.linalg import solve
 
 from ...engine.algorithms import normal_equations
+from ...engine.algorithms.regressors.normal_equations import assembled
 from ...engine.call.data import Data
 from ...engine.kernel.types import Array
 from ...engine.model.model import Model
@@ -31,8 +32,8 @@ _CERTAIN = 2.5          # standard errors of an improvement
 _RIDGE = 1e-7           # relative to each parameter's own sum of squares
 _AT_REST = 0.01         # of a joint's largest speed; the sign of slower velocities is noise
 
-Rates = Callable[[JointSlices, Segment, slice, float], tuple[Array, Array, Array]]
-"""Filtered q, v and a of a joint in some rows of a segment, for a cutoff."""
+Rates = Callable[[Sequence[JointSlices], Segment, slice, float], tuple[Array, Array, Array]]
+"""Filtered q, v and a of consecutive joints in some rows of a segment, for a cutoff."""
 
 
 class Stretch(NamedTuple):
@@ -96,11 +97,8 @@ def _stretch(model: Model, tau: Array, piece: Segment, margin: int, step: int, c
     """Samples of a piece; the filter settles in a margin before and after it."""
     segment = Segment(piece.start - margin, piece.stop + margin)
     rows = slice(margin, margin + len(piece), step)
-    torques = tau[piece.start:piece.stop:step]
-    q, v, a = np.empty((len(torques), model.nq)), np.empty_like(torques), np.empty_like(torques)
-    for joint in joint_slices(model):
-        q[:, joint.q], v[:, joint.v], a[:, joint.v] = rates(joint, segment, rows, cutoff)
-    return Stretch(q, v, a, torques)
+    return Stretch(*rates(list(joint_slices(model)), segment, rows, cutoff),
+                   tau[piece.start:piece.stop:step])
 
 
 def _errors(model: Model, motion: Sequence[Stretch], moves: Sequence[np.ndarray]) -> Array:
@@ -108,7 +106,8 @@ def _errors(model: Model, motion: Sequence[Stretch], moves: Sequence[np.ndarray]
 
     NaN where a joint does not move; without joints that move in fewer than half of the stretches.
     """
-    sums = [_equations(model, one, weights) for one, weights in zip(motion, moves)]
+    data = Data(model)
+    sums = [_equations(model, data, one, weights) for one, weights in zip(motion, moves)]
     H, g, squares = (np.array(values) for values in zip(*sums))
     counts = np.array([weights.sum(axis=0) for weights in moves], float)
     known = (counts > 0.0) & (squares > 0.0)
@@ -127,28 +126,24 @@ def _errors(model: Model, motion: Sequence[Stretch], moves: Sequence[np.ndarray]
     return np.sqrt(errors)
 
 
-def _equations(model: Model, one: Stretch, weights: np.ndarray) -> tuple[Array, Array, Array]:
-    features = np.stack([one.a, one.v, np.sign(one.v), np.ones_like(one.v), 0.0 * one.v], axis=2)
-    sums = normal_equations(model, Data(model), one.q, one.v, one.a, one.tau, features,
+def _equations(model: Model, data: Data, one: Stretch, weights: np.ndarray
+               ) -> tuple[Array, Array, Array]:
+    features = np.stack([one.a, one.v, np.sign(one.v), np.ones_like(one.v)], axis=2)
+    sums = normal_equations(model, data, one.q, one.v, one.a, one.tau, features,
                             weights.astype(float))
     return sums.WW, sums.Wy, sums.yy
 
 
 def _solution(model: Model, H: Array, g: Array, variance: Array, joints: np.ndarray) -> Array:
     """The parameters of each joint's row, (nv, c), by least squares of all joints."""
-    own, bodies = H.shape[1] - 10 * model.njoints, 10 * model.njoints
-    size = bodies + own * model.nv
-    columns = np.hstack([np.tile(np.arange(bodies), (model.nv, 1)),
-                         bodies + np.arange(own * model.nv).reshape(model.nv, own)])
-    A, b = np.zeros((size, size)), np.zeros(size)
-    for k in joints:
-        A[np.ix_(columns[k], columns[k])] += H[k] / variance[k]
-        b[columns[k]] += g[k] / variance[k]
+    bodies, known = 10 * model.njoints, np.zeros(model.nv)
+    known[joints] = 1.0 / variance[joints]
+    A, b = assembled(H * known[:, None, None], g * known[:, None], bodies)
     scale = np.sqrt(np.diag(A))
     scale[scale == 0.0] = 1.0
-    A = A / scale / scale[:, None] + _RIDGE * np.eye(size)
-    x: Array = (solve(A, b / scale, assume_a="pos", check_finite=False) / scale)[columns]
-    return x
+    A = A / scale / scale[:, None] + _RIDGE * np.eye(len(A))
+    x = solve(A, b / scale, assume_a="pos", check_finite=False) / scale
+    return np.hstack([np.tile(x[:bodies], (model.nv, 1)), x[bodies:].reshape(-1, model.nv).T])
 
 
 def _cost(H: Array, g: Array, squares: Array, x: Array) -> Array:

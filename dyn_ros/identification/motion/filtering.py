@@ -164,15 +164,15 @@ def settling_samples(rate: float, cutoff: float) -> int:
     return math.ceil(_SETTLED * rate / cutoff)
 
 
-def derivatives(time: Array, column: Array, cutoff: float, order: int) -> list[Array]:
-    """The filtered signal and its derivatives up to an order of at most 2, (n,) each.
+def derivatives(time: Array, values: Array, cutoff: float, order: int) -> list[Array]:
+    """The filtered signals (..., n) and their derivatives up to an order of at most 2.
 
-    They are not accurate near the ends. The signal is interpolated if its stamps are not equally
+    They are not accurate near the ends. Signals are interpolated if their stamps are not equally
     spaced.
     """
-    grid, values = _on_grid(time, column)
+    grid, values = _on_grid(time, values)
     step = (time[-1] - time[0]) / (len(time) - 1)
-    rates = [np.empty(len(time)) for _ in range(order + 1)]
+    rates = [np.empty(values.shape) for _ in range(order + 1)]
     margin = math.ceil(_MARGIN / (cutoff * step))
     length = max(_BLOCK, 1 << math.ceil(math.log2(4 * margin)))
     if len(time) + 2 * margin < length:
@@ -184,45 +184,46 @@ def derivatives(time: Array, column: Array, cutoff: float, order: int) -> list[A
         block = _extended(values, start - margin, start - margin + length)
         count = min(inner, len(time) - start)
         for k, signal in enumerate(_filtered(block, gain, w, step, order)):
-            rates[k][start:start + count] = signal[margin:margin + count]
+            rates[k][..., start:start + count] = signal[..., margin:margin + count]
     if grid is time:
         return rates
     return [_interpolated(grid, signal, time) for signal in rates]
 
 
 def _filtered(block: Array, gain: Array, w: Array, step: float, order: int) -> Iterator[Array]:
-    """Yield a filtered block and its derivatives; a line through its ends is treated exactly."""
-    slope = (block[-1] - block[0]) / (step * (len(block) - 1))
-    line = block[0] + slope * step * np.arange(len(block))
+    """Yield filtered blocks and their derivatives; a line through their ends is treated exactly."""
+    count, first = block.shape[-1], block[..., :1]
+    slope = (block[..., -1:] - first) / (step * (count - 1))
+    line = first + slope * step * np.arange(count)
     transform = gain * np.fft.rfft(block - line)
-    yield np.fft.irfft(transform, len(block)) + line
+    yield np.fft.irfft(transform, count) + line
     for k in range(1, order + 1):
         transform *= 1j * w
-        yield np.fft.irfft(transform, len(block)) + (slope if k == 1 else 0.0)
+        yield np.fft.irfft(transform, count) + (slope if k == 1 else 0.0)
 
 
 def _extended(values: Array, start: int, stop: int) -> Array:
     """Values from start to stop, beyond the ends by reflection at the first and last point."""
-    last = len(values) - 1
+    last = values.shape[-1] - 1
     index = np.arange(start, stop)
     inside = np.clip(index, 0, last)
-    mirrored = values[np.clip(2 * inside - index, 0, last)]
-    return np.where(index == inside, mirrored, 2.0 * values[inside] - mirrored)
+    mirrored = values[..., np.clip(2 * inside - index, 0, last)]
+    return np.where(index == inside, mirrored, 2.0 * values[..., inside] - mirrored)
 
 
 def _interpolated(grid: Array, values: Array, time: Array) -> Array:
     from scipy.interpolate import CubicSpline  # 40 MB, which most recordings do not need
-    interpolated: Array = CubicSpline(grid, values)(time)
+    interpolated: Array = CubicSpline(grid, values, axis=-1)(time)
     return interpolated
 
 
-def _on_grid(time: Array, column: Array) -> tuple[Array, Array]:
+def _on_grid(time: Array, values: Array) -> tuple[Array, Array]:
     """Interpolate to equally spaced times; nothing is to be done if the stamps are."""
     step = (time[-1] - time[0]) / (len(time) - 1)
     grid = time[0] + step * np.arange(len(time))
     if np.abs(time - grid).max() <= _UNIFORM * step:
-        return time, column
-    return grid, _interpolated(time, column, grid)
+        return time, values
+    return grid, _interpolated(time, values, grid)
 
 
 def segments_of(time: Array, gap: float, period: float | None = None

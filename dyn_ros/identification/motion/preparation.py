@@ -255,16 +255,19 @@ class _Preparation:
         """One joint in one segment; writes its kept rows, which never precede what is read."""
         inner = slice(self.drop, len(segment) - self.drop)
         self.arrays["q"][rows, joint.q], v[rows, joint.v], a[rows, joint.v] = self._rates(
-            joint, segment, inner, self.cutoff)
+            [joint], segment, inner, self.cutoff)
 
-    def _rates(self, joint: JointSlices, segment: Segment, inner: slice, cutoff: float
+    def _rates(self, joints: Sequence[JointSlices], segment: Segment, inner: slice, cutoff: float
                ) -> tuple[Array, Array, Array]:
-        """Filtered q, v and a of a joint in some rows of a segment."""
-        rows, given = slice(*segment), self.arrays["v"]
-        time, measured = self.arrays["time"][rows], self.arrays["q"][rows, joint.q]
-        q, v, a = velocities(joint.kind, _smooth(time, measured, inner, cutoff, 2))
+        """Filtered q, v and a of consecutive joints in some rows of a segment."""
+        rows, given, first, last = slice(*segment), self.arrays["v"], joints[0], joints[-1]
+        time, begin = self.arrays["time"][rows], first.q.start
+        smooth = _smooth(time, self.arrays["q"][rows, begin:last.q.stop], inner, cutoff, 2)
+        q, v, a = (np.concatenate(columns, axis=1) for columns in zip(*(
+            velocities(joint.kind, [rate[:, joint.q.start - begin:joint.q.stop - begin]
+                                    for rate in smooth]) for joint in joints)))
         if given is not None:
-            v, a = _smooth(time, given[rows, joint.v], inner, cutoff, 1)
+            v, a = _smooth(time, given[rows, first.v.start:last.v.stop], inner, cutoff, 1)
         return q, v, a
 
     def report_late(self) -> None:
@@ -354,9 +357,7 @@ class _Preparation:
 
 def _smooth(time: Array, values: Array, inner: slice, cutoff: float, order: int) -> list[Array]:
     """Filtered signals (n, k) and their derivatives, in some rows."""
-    columns = [[rate[inner] for rate in filtering.derivatives(time, column, cutoff, order)]
-               for column in values.T]
-    return [one[0][:, None] if len(one) == 1 else np.stack(one, axis=1) for one in zip(*columns)]
+    return [rates.T[inner] for rates in filtering.derivatives(time, values.T, cutoff, order)]
 
 
 def _compact(array: Any, rows: NDArray[np.int_]) -> Any:

@@ -117,9 +117,8 @@ def _in_order(time: Array, rate: float) -> Array:
 
 def _deviation(time: Array, q: Array, rate: float) -> tuple[Array, Array]:
     """Measured minus filtered positions, and the rates of the latter, (B, nq) each."""
-    smooth = [derivatives(time, column, cutoff(rate), 1) for column in q.T]
-    return (q - np.stack([one[0] for one in smooth], axis=1),
-            np.stack([one[1] for one in smooth], axis=1))
+    smooth, v = derivatives(time, q.T, cutoff(rate), 1)
+    return q - smooth.T, v.T
 
 
 def _shift(deviation: Array, v: Array) -> Array:

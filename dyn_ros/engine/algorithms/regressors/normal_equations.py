@@ -261,14 +261,29 @@ def normal_equations(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Ar
     further, count = _padded(features)
     sums: Array = _normal_equations(model, data, threads, q, v, a, tau, further,
                                     _not_negative(model, weights))
-    first = axis_lengths(model, ("regression",))[0] - la.SIMD_WIDTH
-    torque, columns = first + NFEATURES, np.r_[:10 * model.njoints, first:first + count]
-    WW = np.empty((model.nv, len(columns), len(columns)))
-    above = columns[:, None] <= columns             # on and above the diagonal
-    for k in range(model.nv):
-        upper = sums[k][np.ix_(columns, columns)]
-        WW[k] = np.where(above, upper, upper.T)
-    return NormalEquations(WW, sums[:, columns, torque], sums[:, torque, torque].copy())
+    first, bodies = axis_lengths(model, ("regression",))[0] - la.SIMD_WIDTH, 10 * model.njoints
+    torque, columns = first + NFEATURES, np.r_[:bodies, first:first + count]
+    upper = np.concatenate([sums[:, :, :bodies], sums[:, :, first:first + count]], axis=2)
+    upper = np.concatenate([upper[:, :bodies], upper[:, first:first + count]], axis=1)
+    above = np.tri(len(columns), dtype=bool).T      # on and above the diagonal
+    return NormalEquations(np.where(above, upper, upper.swapaxes(1, 2)), sums[:, columns, torque],
+                           sums[:, torque, torque].copy())
+
+
+def assembled(WW: Array, Wy: Array, bodies: int) -> tuple[Array, Array]:
+    """Add sums of rows, each divided by its variance: H (p, p) and g (p,) of all parameters.
+
+    These are the ``bodies`` parameters of all bodies, then each feature for each velocity.
+    """
+    count = WW.shape[1] - bodies
+    own = bodies + len(WW) * np.arange(count) + np.arange(len(WW))[:, None]
+    H = np.zeros((bodies + own.size, bodies + own.size))
+    H[:bodies, :bodies] = WW[:, :bodies, :bodies].sum(axis=0)
+    H[own, :bodies] = WW[:, bodies:, :bodies]
+    H[:bodies] = H[:, :bodies].T
+    H[own[:, :, None], own[:, None]] = WW[:, bodies:, bodies:]
+    g = np.concatenate([Wy[:, :bodies].sum(axis=0), Wy[:, bodies:].T.ravel()])
+    return H, g
 
 
 def _padded(features: ArrayLike) -> tuple[ArrayLike, int]:
