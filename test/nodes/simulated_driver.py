@@ -19,7 +19,6 @@ from pathlib import Path
 import numpy as np
 from geometry_msgs.msg import Point, Pose, Quaternion
 from nav_msgs.msg import Odometry
-from rclpy.qos import ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
@@ -54,13 +53,12 @@ class SimulatedDriver:
     """
 
     def __init__(self, true, names=None, *, topic="joint_states", rate=500.0, jitter=0.0,
-                 noise=0.0, step=0.0, held=1, posture=None, swing=0.2, known=None, feet=(),
-                 reliability=ReliabilityPolicy.RELIABLE):
+                 noise=0.0, step=0.0, held=1, posture=None, swing=0.2, known=None, feet=()):
         self.true, self.known, self.feet = true, known or true, feet
         self._data, self._known_data = dyn_ros.Data(true), dyn_ros.Data(self.known)
         self._base = 6 * (true.nvs[0] == 6)
         self.names = list(names or true.velocity_names[self._base:])
-        self.topic, self.rate, self.jitter, self.reliability = topic, rate, jitter, reliability
+        self.topic, self.rate, self.jitter = topic, rate, jitter
         self.noise, self.step, self.held = noise, step, held
         self.posture = true.neutral() if posture is None else np.asarray(posture, float)
         self.swing = swing * (np.arange(true.nv) >= self._base)
@@ -116,8 +114,7 @@ class SimulatedDriver:
         space = f"{node.subspace}/" if node.subspace else ""
         assert self.topic == f"{space}joint_states", "the node does not subscribe to this topic"
         self._client = client
-        self._states = client.publisher(JointState, node.topic("joint_states"),
-                                        reliability=self.reliability)
+        self._states = client.publisher(JointState, node.topic("joint_states"))
         if xml is not None:
             client.publisher(
                 String, node.topic("robot_description"), reliability=DESCRIPTION_QOS.reliability,

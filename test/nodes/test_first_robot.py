@@ -178,6 +178,24 @@ def test_currents_of_a_ur10e(start, client, follow):
     client.stop_listening()
 
 
+def test_a_gripper_that_the_controller_of_a_ur5e_does_not_know(start, client, follow):
+    page, xml = follow("universal_robots.md"), (UR / "ur5_robot.urdf").read_text()
+    known, true = (dyn_ros.Model.from_urdf(xml) for _ in range(2))
+    true.set_payload("gripper", "tool0", 1.0, [0.0, 0.0, 0.1], 1e-3 * np.eye(3))
+    true.drives = dyn_ros.Drives.of(6, is_compensated=True)
+    node = launched(start, page.take("observer.launch.py"))
+    page.left.clear()
+    errors = []
+    for controller in (known, true):
+        driver = SimulatedDriver(true, known=controller, posture=[0.0, -0.6, 1.0, -0.4, 1.5, 0.0])
+        driver.connect(client, node, xml)
+        efforts = client.listen(JointState, node.topic("observer/external_efforts"))
+        driver.run(0.4)
+        errors.append(largest(efforts[-1]))
+        client.stop_listening()
+    assert errors[0] > 5.0 and errors[1] < 0.5
+
+
 @pytest.mark.parametrize("hand", [False, True])
 def test_an_fr3(start, client, follow, hand):
     page, xml = follow("franka.md"), PANDA.read_text().replace("panda_", "fr3_")
