@@ -325,6 +325,12 @@ def _launched(graph, words):
         assert argument == "--show-args" or argument.split(":=")[0] in declared
 
 
+@kind("ros2 bag record")
+def _recorded(graph, words):
+    """Not run: rosbag2 is not installed here. test_first_own_arm.py writes these bags."""
+    assert words[:4] == ["-s", "mcap", "-o", words[3]] and words[4:] == ["/joint_states"]
+
+
 @kind("ros2 launch tiago_bringup", "ros2 launch open_manipulator_bringup")
 def _driver(graph, words):
     """Not run: drivers of robots are not installed here. Their repositories have these files."""
