@@ -428,7 +428,8 @@ def _compiled(graph, words):
 
 @kind("python", "python3", ".venv-jazzy/bin/python")
 def _script(graph, words):
-    saved = [name for page in PAGES for name in re.findall("ave this as `(.+?)`", page.read_text())]
+    saved = [name for page in PAGES for name in re.findall(r"ave this as\s`(.+?)`",
+                                                              page.read_text())]
     assert (ROOT / words[0]).exists() or words[0] in saved
 
 
