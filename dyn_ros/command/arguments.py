@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from ..drives import load_drives
+from ..drives.file import missing_gains
 from ..engine.model import Model
 from ..engine.model.model import RootJoint
 from ..engine.model.urdf import read_description
@@ -28,6 +29,7 @@ ROBOT = ("URDF or xacro file, with arguments as NAME:=VALUE; - is standard input
 _STANDARD_INPUT = Path("-")
 _ARGUMENT = re.compile(r"([A-Za-z_][\w.-]*):=(.*)", re.DOTALL)
 _XACRO_ELEMENT = re.compile(r"<xacro:\w")
+_ESTIMATE = "estimate it from a known load (dyn_ros identify --effort-constant estimate)"
 _KEYWORDS = {"robot=": "--robot", "topics=": "--topic", "odometry=": "--odometry", "base=":
              "--root-joint fixed"}
 
@@ -134,6 +136,20 @@ def read_model(options: argparse.Namespace) -> Model:
         with reported(options.drives):
             load_drives(model, options.drives)
     return model
+
+
+def require_gains(options: argparse.Namespace, model: Model, remedy: str = _ESTIMATE) -> None:
+    """Raise a `UsageError` if the drives of a joint have a unit but no gain, for torques in N m.
+
+    ``remedy`` is what helps instead of a gain in the file, or a constant in ``--effort-constant``.
+    """
+    words = [str(word) for word in getattr(options, "effort_constant", ())]
+    if options.drives is None or any("=" not in word for word in words):
+        return
+    given = {word.rpartition("=")[0] for word in words}
+    for name, text in missing_gains(options.drives, model.velocity_names).items():
+        if name not in given:
+            raise UsageError(f"{options.drives}: {text}, or {remedy}")
 
 
 def _read(options: argparse.Namespace) -> str:

@@ -49,6 +49,7 @@ def _calibrate(options: argparse.Namespace) -> None:
     with tables.progress("reading", TimeElapsedColumn()), reported():
         paths = discover(options.recordings)
         arm = recorded.locked(options, model, paths)
+        arguments.require_gains(options, arm)
         found = calibrate(
             arm, paths, columns=recorded.given_columns(options, model, paths),
             gain=options.gain, smoothing=options.smoothing,

@@ -26,6 +26,8 @@ from .arguments import Commands, UsageError, positive, reported
 if TYPE_CHECKING:
     from ..identification import GainEstimate, Identification, JointResult, Samples
 
+_KNOWN_LOAD = "pass --effort-constant estimate, with recordings of a known load"
+
 
 def add_identify(commands: Commands) -> None:
     """Add the command ``identify``."""
@@ -119,6 +121,7 @@ def _identified(options: argparse.Namespace, model: Model,
     of_loads = options.effort_constant == ["estimate"]
     if not in_parts and (of_loads or recorded.are_tables(options)):
         arm, samples = recorded.read(options, model)
+        arguments.require_gains(options, arm, _KNOWN_LOAD)
         gains = _gains(options, model, arm, samples)
         constants = _constants(options, arm) if gains is None else np.where(
             np.isfinite(gains.gain), gains.gain, 1.0)
@@ -130,6 +133,7 @@ def _identified(options: argparse.Namespace, model: Model,
     from ..logs import identify as identify_recordings
     arguments.report_lost_clusters(options)
     arm = recorded.reduced(model, options.lock)
+    arguments.require_gains(options, arm, _KNOWN_LOAD)
     result = identify_recordings(
         arm, options.recordings, cutoff=options.cutoff, velocity=options.velocity,
         motor_constants=_constants(options, arm), topics=options.topic or None,

@@ -111,7 +111,7 @@ def _log_to(options: argparse.Namespace, out: Path) -> int:
 def _prepared(options: argparse.Namespace, out: Path) -> Log:
     """Check everything that can be checked before the work begins."""
     from ..logs.formats.sources import discover
-    from ..logs.log import Log, Write, described
+    from ..logs.log import OF_EFFORTS, Log, Write, described
     from ..logs.quantities import overlap, thresholds
     from ..logs.selection import Request
     settings = _settings(options)
@@ -129,6 +129,8 @@ def _prepared(options: argparse.Namespace, out: Path) -> Log:
     model = whole = None if options.robot is None else arguments.read_model(options)
     if whole is not None:
         model = recorded.locked(options, whole, paths)
+        if OF_EFFORTS & set(quantities):
+            arguments.require_gains(options, model)
     if model is not None and "contacts" in quantities:
         thresholds(model, settings)
     write = Write(quantities, settings, options.format, options.rate)

@@ -43,6 +43,7 @@ def _payload(options: argparse.Namespace) -> None:
         raise UsageError(f"--name: expected a name, got ''; leave it out for {_NAME!r}")
     with tables.progress("reading"), reported():
         arm, samples = recorded.read(options, model, lock_still=False)
+        arguments.require_gains(options, arm)
         warnings = [*samples.warnings, *warnings_of_units(arm, samples)]
         found = identify_payload(arm, samples, options.load_frame)
     tables.show_payload(arm.velocity_names, found, warnings)

@@ -23,6 +23,7 @@ _EFFORT = ("unit", "gain", "gear_ratio", "gravity_compensated", "side")
 _KEYS = (*_EFFORT, *_OF_MODEL, *_OF_DRIVES)
 _SIDES = ("motor", "link")
 _ROTOR = ("armature", "rotor_inertia")
+_TORQUES = ("nm", "n·m", "n*m", "n-m", "n")     # units that need no gain, without spaces
 _DIGITS = 10            # that are written
 _HEADER = """\
 # What the drives of {name} report as effort, and what they lose to friction.
@@ -84,6 +85,19 @@ def load_drives(model: Model, path: str | PathLike[str]) -> None:
     except ValueError as error:
         raise ValueError(f"{place}: {error}") from None
     model.drives = drives
+
+
+def missing_gains(path: str | PathLike[str], joints: Iterable[str]) -> dict[str, str]:
+    """A sentence for each of these joints whose efforts have a unit, but no gain for torques.
+
+    The file is one that ``load_drives`` has read.
+    """
+    content = _parsed(Path(path).read_text(encoding="utf-8"))["joints"]
+    units = {name: content[name]["unit"] for name in joints
+             if "unit" in (content.get(name) or {}) and "gain" not in content[name]}
+    return {name: f"joint {name!r}: its efforts have the unit {unit}, and no gain makes them "
+            f"torques: declare gain, in N m or N for 1 {unit}" for name, unit in units.items()
+            if unit.replace(" ", "").lower() not in _TORQUES}
 
 
 def save_drives(model: Model, path: str | PathLike[str]) -> None:

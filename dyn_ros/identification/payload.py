@@ -161,13 +161,14 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
         max(mass, _LITTLE * model.total_mass), _TYPICAL[1:] * mass))
     if not known[0]:
         raise ValueError(f"samples: they do not determine the mass of a payload on {name!r}"
-                         f": {_reason(model, name, solved, half[0])}")
+                         f": {_units(model, samples) or _reason(model, name, solved, half[0])}")
     deviation, half = np.where(known, (deviation, half), np.inf)
     is_empty = value[0] <= 0.0
     if is_empty and value[0] + _CERTAIN * half[0] < 0.0:
         raise ValueError(f"samples: the mass of a payload on {name!r} would be {value[0]:.3g} kg, "
-                         "which is not physical: check the signs and units of the efforts, and "
-                         "that the model has no payload")
+                         "which is not physical: " + (_units(model, samples) or (
+                             "check the signs and units of the efforts, and that the model has no "
+                             "payload")))
     body = np.zeros(10) if is_empty else fit(solved.H, solved.g, _sphere(value, known),
                                              np.zeros(10, int), np.ones(10))
     com, inertia = _central(body)
@@ -178,6 +179,13 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
         determined=tuple(number for number, is_known in zip(NUMBERS, known) if is_known),
         before=np.sqrt((y ** 2).sum(axis=0) / lost.rows),
         after=np.sqrt((solved.rest(y - W @ body) ** 2).sum(axis=0) / lost.rows))
+
+
+def _units(model: Model, samples: Samples) -> str:
+    """What contradicts efforts that are torques; empty if nothing does."""
+    from .identify import warnings_of_units
+    first, *others = warnings_of_units(model, samples) or [""]
+    return first + (f" ({len(others)} more like this)" if others else "")
 
 
 def _reason(model: Model, name: str, solved: _Solved, half: float) -> str:

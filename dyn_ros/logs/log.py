@@ -31,7 +31,7 @@ from .write.results import Folder, Origin, alone, folders
 from .write.summary import Summary
 
 _MOST_REASONS = 20      # that are kept of a recording
-_OF_EFFORTS = {"residual", "external", "contacts", "power"}
+OF_EFFORTS = {"residual", "external", "contacts", "power"}
 
 
 class NotWritten(Exception):
@@ -88,7 +88,7 @@ class Write:
         """What is unusual about velocities and efforts that are used."""
         if OF_VELOCITIES & set(self.quantities):
             yield from velocity_notes(model, part.own, self.settings)
-        if _OF_EFFORTS & set(self.quantities):
+        if OF_EFFORTS & set(self.quantities):
             yield from wrong_units(model, part.own, self.settings)
 
 

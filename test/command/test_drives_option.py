@@ -110,3 +110,31 @@ def test_a_file_that_cannot_be_used(folder, tmp_path, capsys, command, content, 
 def test_drives_are_those_of_a_robot(folder, capsys):
     assert run("log", folder / "clean.csv", "--drives", folder / "drives.yaml") == 2
     assert "--drives: pass --robot too" in capsys.readouterr().err
+
+
+def test_a_unit_without_a_gain(folder, tmp_path, capsys):
+    """Efforts in amperes are not taken for torques, but remain what they are where they are."""
+    names = dyn_ros.Model.from_urdf_file(ARM7).velocity_names
+    drives = tmp_path / "units.yaml"
+    drives.write_text(f"joints: {{{names[1]}: {{unit: A, gear_ratio: 100}}, "
+                      f"{names[2]}: {{unit: Nm}}, {names[3]}: {{unit: A, gain: 1}}}}")
+    table, robot = folder / "currents.csv", ["--robot", ARM7, "--drives", drives]
+    expected = f"joint {names[1]!r}: its efforts have the unit A, and no gain makes them torques"
+    estimate = "estimate it from a known load (dyn_ros identify --effort-constant estimate)"
+    for command, remedy in (
+            (["payload", ARM7, table, "--drives", drives, "--load-frame", names[-1]], estimate),
+            (["calibrate", ARM7, table, "--drives", drives, "-o", tmp_path / "t.yaml"], estimate),
+            (["log", table, *robot, "--compute", "residual"], estimate),
+            (["identify", ARM7, table, "--drives", drives, "--effort-constant", f"{names[0]}=2"],
+             "pass --effort-constant estimate, with recordings of a known load"),
+            (["identify", ARM7, table, "--drives", drives, "--workers", 1],
+             "pass --effort-constant estimate")):
+        assert run(*command) == 2
+        error = " ".join(capsys.readouterr().err.split())
+        assert expected in error and remedy in error and "in N m or N for 1 A" in error
+    assert run("log", table, *robot, "--compute", "gravity", "state", "--workers", 1) == 0
+    for constant in (f"{names[1]}=12", "12"):
+        assert run("identify", ARM7, table, "--drives", drives, "--effort-constant", constant) == 0
+    assert run("calibrate", ARM7, table, "--drives", drives, "-o", tmp_path / "t.yaml",
+               "--lock", f"{names[1]}=0") == 2
+    assert "unit A" not in capsys.readouterr().err      # but the recording is too short

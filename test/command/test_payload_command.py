@@ -163,3 +163,12 @@ def test_errors_name_the_value(folder, monkeypatch, capsys, arguments, words):
 def test_a_frame_that_does_not_exist(folder, capsys):
     assert cli.main(["payload", str(UR10), str(folder / "loaded.csv"), "--load-frame", "hand"]) == 2
     assert "no frame named 'hand'" in capsys.readouterr().err
+
+
+def test_an_error_has_the_cause(folder, capsys):
+    """Currents without a file of drives: the mass is impossible because of the unit."""
+    assert cli.main(["payload", str(UR10), str(folder / "loaded.csv"), "--load-frame",
+                     "tool0"]) == 2
+    error = " ".join(capsys.readouterr().err.split())
+    assert "the mass of a payload on 'tool0' would be -" in error
+    assert "shoulder_lift_joint: its effort is -0." in error and "declare unit, gain" in error

@@ -142,6 +142,22 @@ def test_a_file_that_cannot_be_used_can_be_corrected(
     assert node.node.robot.model.drives.reports_torque
 
 
+def test_a_unit_without_a_gain_is_stated(client, start, real, tmp_path):
+    (tmp_path / "drives.yaml").write_text(
+        f"joints: {{{real.velocity_names[1]}: {{unit: A}}}}")
+    node = start(module=MODULE, drives=tmp_path / "drives.yaml")
+    robot = Driven(client, node, real)
+    efforts = client.listen(JointState, f"{node.name}/external_efforts")
+    robot.say(20, 0.2)
+    client.diagnostics(node, lambda status, values: "unit A, and no gain makes them torques" in (
+        f"{status.message} {values}"))
+    assert not efforts
+    assert client.set_parameters(node, effort_constant=[1.0] * 7) == (True, "")
+    robot.say(100, 0.2)
+    assert efforts
+    client.stop_listening()
+
+
 def test_delays_that_differ_are_stated(client, start, real, tmp_path):
     real.drives = real.drives.with_values(delay=[0.004] + [0.0] * 6)
     dyn_ros.save_drives(real, tmp_path / "drives.yaml")

@@ -13,6 +13,7 @@ import numpy as np
 
 import dyn_ros
 from dyn_ros import Data, Model
+from dyn_ros.drives.file import missing_gains
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.bodies import Body
 
@@ -105,9 +106,11 @@ class RobotContext:
             gravity=values["gravity"],
             mimic=values["mimic"],
             strict=values["strict"])
+        self.missing_gains: dict[str, str] = {}
         if path := values.get("drives"):        # of all joints, also of those that are locked
             with blamed_on("drives"):
                 dyn_ros.load_drives(self.model, path)
+                self.missing_gains = missing_gains(path, self.model.velocity_names)
         self.standing: dict[str, float] = {}
         self._lock(values["locked_joints"], positions or {})
         self.includes_friction: bool = values["include_friction"]

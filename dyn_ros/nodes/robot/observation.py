@@ -55,6 +55,9 @@ class Observation(Session):
         model = robot.model
         if not model.nv:
             raise Rejected("the robot has no joints")
+        for name, text in robot.missing_gains.items():
+            if name in model.velocity_names and not values["effort_constant"]:
+                raise SettingError("drives", text)
         positive = "joint_gains", *(f"noise.{name}" for name in KALMAN_NOISE)
         super().__init__(model, Setup.of(values, lambda name, default: row_values(
             robot, values, name, default, name in positive)), notify)
