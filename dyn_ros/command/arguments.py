@@ -313,14 +313,14 @@ def add_observer(command: argparse.ArgumentParser, gain: str, smoothing: str) ->
     command.add_argument("--gain", type=float, metavar="X",
                          help=f"bandwidth of the observer [1/s] (default: {gain})")
     command.add_argument("--smoothing", type=float, metavar="X",
-                         help=f"bandwidth of its second low-pass [1/s]; 0: none (default: "
-                              f"{smoothing})")
+                         help=f"bandwidth of its second low-pass filter [1/s], or 0 for none "
+                              f"(default: {smoothing})")
     command.add_argument("--effort-delay", type=float, default=0.0, metavar="SECONDS",
-                         help="by how much efforts lag behind positions, in addition to the delay "
+                         help="delay of efforts behind positions, in addition to the delay "
                               "in --drives (default: 0)")
     command.add_argument("--effort-constant", type=float, nargs="+", default=[], metavar="X",
-                         help="torque per unit of effort, in addition to the gain in --drives: "
-                              "for each joint, or one for all (default: 1)")
+                         help="torque per unit of effort, for each joint or one for all, in "
+                              "addition to the gain in --drives (default: 1)")
 
 
 def add_workers(command: argparse.ArgumentParser, more: str) -> None:
@@ -328,7 +328,7 @@ def add_workers(command: argparse.ArgumentParser, more: str) -> None:
     command.add_argument("--workers", type=count, metavar="N",
                          help=f"number of processes{more}")
     command.add_argument("--scheduler", metavar="ADDRESS",
-                         help="of a Dask cluster that does the work, such as "
+                         help="address of a Dask cluster that does the work, such as "
                               "tcp://192.168.1.10:8786")
 
 

@@ -100,7 +100,7 @@ def _link(entries: Sequence[Entry], target: str, folder: Path) -> None:
         try:
             subprocess.run(command, check=True, capture_output=True, text=True)
         except FileNotFoundError:
-            sys.exit(f"linking for {target} needs {command[0]}: install it, or leave the target "
+            sys.exit(f"linking for {target} needs {command[0]}; install it, or leave the target "
                      "out")
         except subprocess.CalledProcessError as error:
             sys.exit(f"{shlex.join(command)[:200]} ... failed: {error.stderr[-2000:]}")

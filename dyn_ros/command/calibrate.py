@@ -34,7 +34,7 @@ def add_calibrate(commands: Commands) -> None:
     recorded.add_columns(command)
     recorded.add_lock(command, "its mean, in tables")
     command.add_argument("--false-alarms", type=positive, default=0.1, metavar="PER_HOUR",
-                         help="wanted rate of false alarms of the robot (default: 0.1)")
+                         help="rate of false alarms to aim at (default: 0.1)")
     arguments.add_observer(command, "a tenth of the sampling rate, up to 100", "the gain")
 
 
@@ -82,4 +82,4 @@ def _show(found: Calibration) -> None:
         print(f"warning: {text}", file=sys.stderr)
     if found.contained:
         print("warning: the recordings themselves contain alarms. If something touched the robot, "
-              "leave these times out, with --since and --until", file=sys.stderr)
+              "leave these times out with --since and --until", file=sys.stderr)

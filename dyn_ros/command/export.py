@@ -19,13 +19,13 @@ def add_export(commands: Commands) -> None:
                          help="folder of the library; with --model, the file to write (default: "
                               "the robot's path, with the suffix .dynros)")
     command.add_argument("--functions", nargs="+", metavar="FUNCTION",
-                         help="of the library, for example rnea crba (default: all; with --robot "
-                              "aba, crba, generalized_gravity, nonlinear_effects, rnea). With "
-                              "--robot, options are constants: "
+                         help="functions of the library, for example rnea crba (default: all; "
+                              "with --robot aba, crba, generalized_gravity, nonlinear_effects, "
+                              "rnea). With --robot, options are constants: "
                               "frame_jacobian:frame=tool,reference_frame=LOCAL")
     command.add_argument("--target", nargs="+", metavar="TARGET",
-                         help="x86-64-v2, x86-64-v3, x86-64-v4 or aarch64; several of x86-64: the "
-                              "loader chooses (default: this processor)")
+                         help="x86-64-v2, x86-64-v3, x86-64-v4 or aarch64; of several for x86-64, "
+                              "the loader chooses one (default: this processor)")
     command.add_argument("--model", dest="file", type=Path, metavar="FILE",
                          help=f"write the model file of a robot: {arguments.ROBOT}")
     command.add_argument("--robot", type=Path, metavar="FILE",
@@ -41,13 +41,13 @@ def add_export(commands: Commands) -> None:
                               "(native_library) can use, too")
     arguments.add_root_joint(command)
     command.add_argument("--mimic", choices=["project", "ignore"], default="project",
-                         help="mimic joints follow their master, or are independent joints "
+                         help="whether mimic joints follow their master or are independent "
                               "(default: project)")
     command.add_argument("--gravity", nargs=3, type=float, default=(0.0, 0.0, -9.81),
                          metavar=("X", "Y", "Z"),
-                         help="in the root frame [m/s2] (default: 0 0 -9.81)")
+                         help="gravity in the root frame [m/s2] (default: 0 0 -9.81)")
     command.add_argument("--strict", action="store_true",
-                         help="warnings about the robot are errors")
+                         help="treat warnings about the robot as errors")
 
 
 _OF_ROBOT: dict[str, object] = {"name": None, "fixed": False, "inputs": [], "python": False}
@@ -71,12 +71,12 @@ def _export(options: argparse.Namespace) -> None:
 def _write_model(options: argparse.Namespace) -> None:
     from ..export.model_file import write_model
     if options.robot is not None:
-        raise UsageError("--model and --robot exclude each other: a library for one robot needs no "
+        raise UsageError("--model and --robot exclude each other; a library for one robot needs no "
                          "model file")
     _reject(options, _OF_LIBRARY, "--out FOLDER without --model")
     options.robot = options.file
     if options.out is None and str(options.robot) == "-":
-        raise UsageError("specify --out FILE: the robot is read from standard input")
+        raise UsageError("specify --out FILE, because the robot is read from standard input")
     model = _model(options)
     out = options.out or options.robot.with_suffix(".dynros")
     with reported(out):

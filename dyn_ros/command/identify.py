@@ -46,18 +46,17 @@ def add_identify(commands: Commands) -> None:
                               "in the report. --since and --until do not apply to them")
     command.add_argument("--effort-constant", nargs="+", default=[], metavar="X",
                          help="torque per unit of measured effort, such as N m per ampere, with "
-                              "its sign: one number, one for each joint in order, or JOINT=X; or "
-                              "'estimate', from recordings with a load")
+                              "its sign; one number, one for each joint in order, JOINT=X, or "
+                              "'estimate' from recordings with a load")
     command.add_argument("--loaded", nargs="+", default=[], type=Path, metavar="RECORDING",
                          help="with --effort-constant estimate, the same motions with a load")
     command.add_argument("--load", nargs="+", default=[], type=positive, metavar="KG",
-                         help="its mass: one number, or one for each of these recordings")
+                         help="mass of the load, or one mass for each of these recordings")
     command.add_argument("--load-frame", metavar="FRAME",
-                         help="a frame of the link that it is attached to, close to it")
+                         help="frame of the link that carries the load, close to the load")
     recorded.add_options(command)
     command.add_argument("--no-shapes", action="store_true",
-                         help="do not keep the mass of links within their shapes, as far as their "
-                              "meshes are found")
+                         help="do not keep the masses of links within their shapes")
     command.add_argument("--no-friction", action="store_true",
                          help="do not estimate friction and offsets")
     command.add_argument("--no-armature", action="store_true",
@@ -67,14 +66,13 @@ def add_identify(commands: Commands) -> None:
                               "[rad/s, m/s]")
     command.add_argument("--friction-terms", nargs="+", metavar="TERM",
                          choices=("load_friction", "root_friction", "stribeck", "none"),
-                         help="further terms of friction that joints may have: load_friction, "
-                              "root_friction, stribeck; or none (default: all three; used where "
-                              "they lower the error of torques that were held out)")
+                         help="further terms of friction that joints may have (default: all "
+                              "three, where they lower the error of torques that were held out)")
     command.add_argument("--regularization", type=positive, default=1.0, metavar="X",
                          help="weight of the distance from the description (default: 1)")
     command.add_argument("--contact-dimension", type=int, choices=(3, 6), default=3,
-                         help="what the frames of the columns in_contact.FRAME transmit: 3, a "
-                              "force; 6, also a moment (default: 3)")
+                         help="whether the frames of the columns in_contact.FRAME transmit a "
+                              "force (3), or also a moment (6) (default: 3)")
     command.add_argument("--threads", type=arguments.count, default=1, metavar="N",
                          help="number of threads, if all samples fit in memory (default: 1)")
     arguments.add_workers(
@@ -100,9 +98,9 @@ def _identify(options: argparse.Namespace) -> None:
         tables.show_gains(result.model.velocity_names, gains)
         for name, upper in zip(result.model.velocity_names, gains.upper):
             if np.isinf(upper):
-                print(f"warning: {name}: its gain is not determined, since its effort does not "
-                      "depend on the load: attach it farther out, or a heavier one, and record "
-                      "more poses", file=sys.stderr)
+                print(f"warning: {name}: the gain is not determined, because the effort does "
+                      "not depend on the load; attach it farther out, or a heavier one, and "
+                      "record more poses", file=sys.stderr)
     tables.show_identification(result, options.report, unseen)
 
 

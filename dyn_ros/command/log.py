@@ -57,11 +57,11 @@ def add_log(commands: Commands) -> None:
     command.add_argument("--joints", nargs="+", default=[], metavar="JOINT",
                          help="write the columns of these joints only")
     command.add_argument("--rate", type=positive, metavar="HZ",
-                         help="write at most so many states per second")
+                         help="write at most this number of states per second")
     arguments.add_workers(command, " (default: one for each core)")
     command.add_argument("--cutoff", type=float, default=10.0, metavar="X",
-                         help="of the filter of accelerations, for torque, and of positions, for "
-                              "velocities [Hz] (default: 10)")
+                         help="cutoff of the filters of accelerations, for torque, and of "
+                              "positions, for velocities [Hz] (default: 10)")
     command.add_argument("--thresholds", type=Path, metavar="FILE.yaml",
                          help="for contacts: thresholds and settings of the observer, which "
                               "`dyn_ros calibrate` writes")
@@ -182,7 +182,7 @@ def _run(options: argparse.Namespace, log: Log) -> bool:
         print(f"stopped{again}", file=sys.stderr)
         return False
     except NotWritten as error:
-        raise UsageError(f"{error}; what is finished remains: free some space or choose another "
+        raise UsageError(f"{error}; what is finished remains; free some space or choose another "
                          "--out, and run the command again") from error
     except (ConnectionError, ImportError, ValueError) as error:
         raise UsageError(as_option(str(error))) from error
@@ -277,5 +277,5 @@ def _unknown(log: Log) -> Iterator[str]:
         counts[quantity] = counts.get(quantity, 0) + one.count
     for quantity, count in counts.items():
         if not count and quantity in REQUIREMENTS:
-            yield (f"{quantity} is unknown in all states: it requires {REQUIREMENTS[quantity]} "
+            yield (f"{quantity} is unknown in all states; it requires {REQUIREMENTS[quantity]} "
                    "of all joints")

@@ -184,7 +184,7 @@ def _add_torque(commands: Commands) -> None:
                              help=f"{what}: all values in order, or NAME=X for some")
     command.add_argument("--gravity", nargs=3, type=float, default=(0.0, 0.0, -9.81),
                          metavar=("X", "Y", "Z"),
-                         help="in the root frame [m/s2] (default: 0 0 -9.81)")
+                         help="gravity in the root frame [m/s2] (default: 0 0 -9.81)")
 
 
 def _torque(options: argparse.Namespace) -> None:
@@ -238,14 +238,14 @@ def _add_excite(commands: Commands) -> None:
                          help="trajectory to write: .yaml or .json, a "
                               "trajectory_msgs/JointTrajectory; or .csv")
     command.add_argument("--duration", type=positive, default=20.0, metavar="SECONDS",
-                         help="of the motion (default: 20)")
+                         help="duration of the motion (default: 20)")
     command.add_argument("--period", type=positive, default=10.0, metavar="SECONDS",
-                         help="of the motion, which repeats (default: 10)")
+                         help="period after which the motion repeats (default: 10)")
     command.add_argument("--rate", type=positive, default=10.0, metavar="HZ",
                          help="points per second of a JointTrajectory (default: 10)")
     command.add_argument("--margin", type=positive, default=0.9, metavar="FRACTION",
-                         help="of the limits that is used (default: 0.9)")
-    command.add_argument("--seed", type=int, default=0, help="of the search (default: 0)")
+                         help="fraction of the limits that is used (default: 0.9)")
+    command.add_argument("--seed", type=int, default=0, help="seed of the search (default: 0)")
 
 
 def _excite(options: argparse.Namespace) -> None:
@@ -263,8 +263,8 @@ def _excite(options: argparse.Namespace) -> None:
                             progress=lambda done, total: show(completed=done, total=total))
         trajectory.write(options.output, options.rate)
     print(f"wrote {options.output}: {trajectory.time[-1]:g} s, condition number "
-          f"{trajectory.condition:.3g}. Look at the motion before you run it: collisions "
-          "are not checked.")
+          f"{trajectory.condition:.3g}. Look at the motion before you run it, because "
+          "collisions are not checked.")
     if trajectory.condition > _POOR:
         print(f"warning: a condition number above {_POOR:g} means that some parameters will be "
               "determined poorly; use a longer --period, or wider limits", file=sys.stderr)
@@ -283,7 +283,7 @@ def _add_precompile(commands: Commands) -> None:
     text = "Compile the algorithms in advance, so that nodes start quickly."
     command = arguments.add_command(commands, "precompile", _precompile, text)
     command.add_argument("algorithms", nargs="*", metavar="ALGORITHM",
-                         help="for example rnea crba (default: all)")
+                         help="functions to compile, for example rnea crba (default: all)")
 
 
 def _precompile(options: argparse.Namespace) -> None:

@@ -57,8 +57,8 @@ def _request(found: PayloadEstimate, name: str) -> str:
     """A request of dyn_ros/srv/SetPayload, in YAML."""
     import yaml
     if not found.lower[0] > 0.0:
-        raise UsageError("the payload is not written, as its mass may be zero; record motions in "
-                         "which its weight acts on the joints, or leave out -o")
+        raise UsageError("the payload is not written, because its mass may be zero; record motions "
+                         "in which its weight acts on the joints, or leave out -o")
     (xx, xy, xz), (_, yy, yz), (_, _, zz) = found.inertia.tolist()
     inertia = dict(m=found.mass, com=dict(zip("xyz", found.com.tolist())), ixx=xx, ixy=xy, ixz=xz,
                    iyy=yy, iyz=yz, izz=zz)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options about what of recordings is read, and how it is prepared."""
     command.add_argument("--cutoff", type=positive, metavar="HZ",
-                         help="of the filter of the positions (default: from their spectra "
+                         help="cutoff of the filter of positions [Hz] (default: from their spectra "
                               "and errors of the torques)")
     command.add_argument("--velocity", action=argparse.BooleanOptionalAction, default=False,
                          help="use the measured velocities as well (default: no)")

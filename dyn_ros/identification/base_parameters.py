@@ -264,7 +264,7 @@ def _remedy(unknowns: Unknowns, lead: int, responses: Array, fastest: Array, rat
                 f"{fastest[k]:.2g} {_unit(model, k)}/s")
     k = int(np.argmax(responses[:, lead]))
     if k == model.nv:
-        return "visit more poses: it changes the torque of gravity"
+        return "visit more poses, which changes the torque of gravity"
     return (f"accelerate {model.velocity_names[k]} more, in different poses; its RMS acceleration "
             f"was {rate[k]:.2g} {_unit(model, k)}/s2")
 

@@ -150,8 +150,8 @@ class Samples:
                   recording.contacts, recording.in_contact is None) for recording in recordings}
         if len(kinds) != 1:
             raise ValueError(f"recordings: expected at least one, all of the same robot with the "
-                             f"same contacts and external forces, got {len(recordings)} of "
-                             f"{len(kinds)} kinds")
+                             f"same contacts and external forces, got {len(recordings)} with "
+                             f"{len(kinds)} different sets")
         first, segment, count = recordings[0], [], 0
         for recording in recordings:
             segment.append(recording.segment + np.int32(count))
@@ -352,7 +352,7 @@ class Samples:
         for what, finite in used:
             for name, column in zip(model.velocity_names, finite.T):
                 if len(column) and not column.any():
-                    raise ValueError(f"recording: the {what} of {name!r} are never known")
+                    raise ValueError(f"recording: the {what} of {name!r} are unknown in all states")
         rows = np.flatnonzero(known.all(axis=1))
         stamp = recording.stamp[rows]
         time = 1e-9 * (stamp - stamp[:1].sum())     # from 0, as floats resolve dates to 0.2 us

@@ -258,7 +258,7 @@ class Owners:
             if owner != topic and self._selection.exclusive:
                 raise ValueError(
                     f"{self._selection.name}: the topics {owner} and {topic} both report the joint "
-                    f"{name!r}; pass topics=, those that belong to the robot")
+                    f"{name!r}; pass topics= with the topics of the robot")
 
 
 def reported_joints(source: Source, model: Model, topics: Iterable[str] | None) -> set[str]:

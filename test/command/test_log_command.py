@@ -205,7 +205,7 @@ def test_a_disk_that_is_full(bag, small, tmp_path):
                     preexec_fn=limit_files)
     error = process.communicate()[1]
     assert process.returncode == 2, error
-    assert "File too large; what is finished remains: free some space" in error
+    assert "File too large; what is finished remains; free some space" in error
     assert "Traceback" not in error
     assert not [path for path in tmp_path.rglob("*") if path.name.startswith((".", "part-"))]
 
@@ -405,7 +405,7 @@ def test_what_a_recording_does_not_contain_is_named(tmp_path, capsys):
         for k in range(100)])
     common = ["log", str(path), "--robot", str(ARM), "--compute", "residual"]
     assert cli.main([*common, "--out", str(tmp_path / "one")]) == 0
-    assert "residual is unknown in all states: it requires velocities and efforts" in (
+    assert "residual is unknown in all states; it requires velocities and efforts" in (
         capsys.readouterr().err)
     assert cli.main([*common, "--out", str(tmp_path / "two"), "--since", "2025-01-01"]) == 0
     assert "no states; the recordings are from 2023-11-14T22:13:20" in capsys.readouterr().err

@@ -233,7 +233,8 @@ def segments_of(time: Array, gap: float, period: float | None = None
     if period is None:
         ahead = steps[steps > 0.0]
         if not ahead.size:
-            raise ValueError("time: expected stamps that increase, but none does")
+            raise ValueError("time: expected stamps that increase, but no stamp is later than the "
+                             "one before")
         period = float(np.median(ahead))
     return divided((steps < 0.0) | (steps > gap * period)), period
 

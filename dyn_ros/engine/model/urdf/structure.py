@@ -47,7 +47,7 @@ def _parents(joints):
         if joint.child in parent_of:
             raise UrdfError(f'link "{joint.child}" is the child of two joints, '
                             f'"{parent_of[joint.child].name}" and "{joint.name}"; '
-                            "a URDF must be a tree: remove one of them")
+                            "remove one of them, because a URDF must be a tree")
         parent_of[joint.child] = joint
     return parent_of
 
@@ -60,8 +60,8 @@ def _check_no_cycle(links, parent_of):
         while link not in good and link in parent_of:
             if link in path:
                 cycle = list(path)[list(path).index(link):][::-1]
-                raise UrdfError(f"the links {listed(cycle)} form a cycle; a URDF must be a tree: "
-                                f'remove one of its joints, such as "{parent_of[link].name}"')
+                raise UrdfError(f"the links {listed(cycle)} form a cycle; a URDF must be a tree, "
+                                f'so remove one of its joints, such as "{parent_of[link].name}"')
             path[link] = None
             link = parent_of[link].parent
         good.update(path)

@@ -141,7 +141,7 @@ def _needed_children(element, where, warnings):
         if tag not in expected or namespace(child) != namespace(element):
             continue
         if tag in seen and tag not in ("link", "joint"):
-            warnings.append(f"{where} has more than one <{tag}>: only the first is used")
+            warnings.append(f"{where} has more than one <{tag}>; only the first is used")
             continue
         seen.add(tag)
         kept.append(child)
