@@ -22,12 +22,12 @@ from ...engine.model.urdf import read_description
 
 Argument: TypeAlias = "tuple[str, Any, str]"        # name, default, description
 NODES: Argument = ("nodes", "true",
-                   "Start the nodes of this package; false: they are already running.")
+                   "Start the nodes of this package. false: they are already running.")
 _FLAGS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False,
           "off": False}
 VIEWER_ARGUMENTS: Sequence[Argument] = (
-    ("host", "127.0.0.1", "Address to serve the page on; 127.0.0.1: this machine only."),
-    ("port", "8080", "First port to try for the page."),
+    ("host", "127.0.0.1", "Address of the page. 127.0.0.1: for this machine only."),
+    ("port", "8080", "First port to try, before the next ones."),
 )
 
 
@@ -40,7 +40,7 @@ def view_description() -> LaunchDescription:
     """Declare the arguments, then start RViz, the frame publishers and all nodes."""
     arguments = (
         ("rviz_config", _config("dyn_ros.rviz"), "Configuration file of RViz."),
-        ("fixed_frame", "", "Fixed frame of RViz. Empty: the one in rviz_config."),
+        ("fixed_frame", "", "Fixed frame of RViz. Empty: as in rviz_config."),
         ("gui", "false", "Start joint_state_publisher_gui, with sliders that move the robot."))
     return _description((*_arguments("dyn_ros.yaml", None), NODES, *arguments), _view)
 
@@ -68,17 +68,17 @@ def _arguments(config: str, name: str | None) -> Sequence[Argument]:
         *([("name", name, "Name of the node.")] if name else []),
         ("namespace", "", "Namespace of the node and its topics."),
         ("params_file", _config(config),
-         f"YAML file with parameters; config/{config} describes all of them."),
+         f"Path of a YAML file with parameters, as in config/{config}."),
         ("robot_description_file", "",
-         "Path of the robot's URDF, or of a xacro file (name ending in .xacro; requires xacro). "
-         "Empty: use the topic robot_description or the parameters."),
+         "Path of a URDF file, or of a xacro file that ends in .xacro. Empty: the topic "
+         "robot_description, or the parameters."),
         ("drives", "",
-         "Path of a YAML file with what measured efforts are, rotor inertias and friction; empty: "
-         "the parameter drives."),
+         "Path of a YAML file with the meaning of efforts, rotor inertias and friction. Empty: the "
+         "parameter drives."),
         ("use_sim_time", "false", "Use the time of the topic /clock."),
         ("autostart", "true",
-         "Configure and activate at startup; false: wait for a lifecycle manager."),
-        ("log_level", "info", "debug, info, warn, error or fatal."),
+         "Configure and activate at startup. false: wait for a lifecycle manager."),
+        ("log_level", "info", "Lowest level of log messages: debug, info, warn, error, or fatal."),
         ("respawn", "false", "Restart the node when it exits."),
     )
 
