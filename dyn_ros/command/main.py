@@ -245,6 +245,10 @@ def _add_excite(commands: Commands) -> None:
                          help="points per second of a JointTrajectory (default: 10)")
     command.add_argument("--margin", type=positive, default=0.9, metavar="FRACTION",
                          help="fraction of the limits that is used (default: 0.9)")
+    command.add_argument("--lock", type=arguments.lock, action="append", default=[],
+                         metavar="JOINT=X",
+                         help="lock a joint at a position [rad, m], such as a finger; the "
+                              "trajectory does not contain it; repeatable")
     command.add_argument("--seed", type=int, default=0, help="seed of the search (default: 0)")
 
 
@@ -253,8 +257,8 @@ def _excite(options: argparse.Namespace) -> None:
 
     from ..identification import excite
     from ..identification.excitation import suffix
-    from . import tables
-    model = read_robot(options, Model.from_urdf)
+    from . import recorded, tables
+    model = recorded.reduced(read_robot(options, Model.from_urdf), options.lock)
     with tables.progress("searching", MofNCompleteColumn()) as show, (
             reported(options.output)), _one_thread():
         suffix(options.output)

@@ -8,6 +8,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+import yaml
 from identification.recordings import perturbed, record, waves
 from identification.robots import UR10, load
 
@@ -193,7 +194,7 @@ def searched_once():
     found, search = {}, identification.excite
 
     def excite(model, *, progress, **options):
-        key = model.name, *options.items()
+        key = model.joint_names, *options.items()
         if key not in found:
             found[key] = search(model, progress=progress, **options)
         return found[key]
@@ -208,6 +209,16 @@ def test_excite(tmp_path, capsys, suffix):
     assert run("excite", ARM, "-o", path, "--duration", "10") == 0
     assert f"wrote {path}: 10 s, condition number" in capsys.readouterr().out
     assert path.stat().st_size > 1000
+
+
+def test_excite_without_locked_joints(tmp_path, capsys):
+    path = tmp_path / "motion.yaml"
+    assert run("excite", ARM, "-o", path, "--duration", "10", "--lock", "wrist_roll=0.5",
+               "--lock", "wrist_pitch=0", "--lock", "forearm_roll=0") == 0
+    names = list(dyn_ros.Model.from_urdf_file(ARM).joint_names)
+    assert yaml.safe_load(path.read_text())["joint_names"] == names[:4]
+    assert run("excite", ARM, "-o", path, "--lock", "wrist_roll") == 2
+    assert "--lock wrist_roll=0" in capsys.readouterr().err
 
 
 def test_excite_warns_of_a_motion_that_says_nothing(tmp_path, capsys):
