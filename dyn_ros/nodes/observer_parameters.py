@@ -18,7 +18,7 @@ POSITIVE = (1e-12, 1e12)
 SPECS = (
     Spec("method", "momentum",
          "momentum: observer of the generalized momentum. direct: measured effort minus inverse "
-         "dynamics. kalman: disturbance Kalman filter with noise.*.",
+         "dynamics. kalman: disturbance Kalman filter with the parameters noise.*.",
          choices=("momentum", "direct", "kalman")),
     Spec("gain", 100.0, "Bandwidth of momentum, direct and ~/residual [1/s].", limits=(1e-3, 1e5)),
     Spec("smoothing", 100.0,
@@ -55,9 +55,10 @@ SPECS = (
          "Threshold of the external effort [N m, N]. Empty: thresholds.relative times the effort "
          "limit.", limits=(0.0, 1e12)),
     Spec("thresholds.per_speed", Parameter.Type.DOUBLE_ARRAY,
-         "Increase per speed [N m s, N s/m]. Empty: 0.", limits=(0.0, 1e12)),
+         "Threshold increase per speed [N m s, N s/m]. Empty: 0.", limits=(0.0, 1e12)),
     Spec("thresholds.at_rest", Parameter.Type.DOUBLE_ARRAY,
-         "Increase at rest, down to 0 at 0.05 rad/s or m/s [N m, N]. Empty: friction at rest.",
+         "Threshold increase at rest, down to 0 at 0.05 rad/s or m/s [N m, N]. Empty: friction at "
+         "rest.",
          limits=(0.0, 1e12)),
     Spec("thresholds.relative", 0.05,
          "Default threshold relative to the effort limit.", limits=(0.0, 1e3)),
@@ -67,9 +68,10 @@ SPECS = (
          "Link, joint or fixed joint at whose origin ~/external_wrench acts. Empty: the last link "
          "of a single chain."),
     Spec("wrench_axes", "",
-         "Link, joint, fixed joint or world in whose axes ~/external_wrench is. Empty: tip_frame."),
+         "Link, joint, fixed joint or world in whose axes ~/external_wrench is expressed. Empty: "
+         "tip_frame."),
     Spec("contact_averaging", 0.2,
-         "Averaging time of the force and its line of action in ~/contacts [s]. 0: no averaging.",
+         "Averaging time of force and line of action in ~/contacts [s]. 0: none.",
          limits=(0.0, 60.0)),
     Spec("damping", 0.01,
          "Lever arm below which ~/external_wrench damps forces [m].", limits=(1e-6, 100.0)),

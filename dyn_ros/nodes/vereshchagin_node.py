@@ -33,14 +33,15 @@ from .robot import RobotContext, State, Terms, blamed_on, once_per_state
 
 PRESETS = (
     Spec("constraints", "topic",
-         "topic: the constraints on ~/constraints. The other choices limit the acceleration of "
-         "tip_frame. hold_pose: it is zero. hold_position: its linear part is zero. keep_upright: "
-         "its angular part about horizontal axes is zero. free_along_axis: it is zero except "
-         "along axis.",
+         "topic: the constraints on ~/constraints. The other choices constrain the acceleration "
+         "of tip_frame. hold_pose: it is zero. hold_position: its linear part is zero. "
+         "keep_upright: its angular part about horizontal axes is zero. free_along_axis: it is "
+         "zero except along axis.",
          choices=("topic", "hold_pose", "hold_position", "keep_upright", "free_along_axis")),
     Spec("tip_frame", "", "Link, joint or fixed joint to constrain, unless constraints is topic."),
     Spec("axis", [0.0, 0.0, 1.0], "Direction for free_along_axis, of any length.", size=3),
-    Spec("axis_frame", "", "Link, joint or fixed joint whose axes express axis. Empty: the world."),
+    Spec("axis_frame", "",
+         "Link, joint or fixed joint in whose axes axis is expressed. Empty: the world."),
 )
 SPECS = (
     *PRESETS,

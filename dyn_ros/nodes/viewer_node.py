@@ -56,7 +56,7 @@ SPECS = (
                            "observer/markers"],
          "Topics (visualization_msgs/MarkerArray) of the markers."),
     Spec("world_frames", ["world", "map", "odom"],
-         "frame_ids of the world, in addition to the frame_id of odom."),
+         "frame_ids of markers in the world, in addition to the frame_id of odom."),
     Spec("mesh_paths", Parameter.Type.STRING_ARRAY,
          "Folders with packages of meshes, in addition to the ROS prefixes."),
     Spec("push_scale", 100.0, "Force per displacement of the ball [N/m].",

@@ -112,7 +112,7 @@ SPECS = (
          choices=("project", "ignore"), robot=True),
     Spec("strict", False, "Reject a robot description that causes warnings.", robot=True),
     Spec("joints", Parameter.Type.STRING_ARRAY,
-         "Joints to publish, in order. Empty: all.", robot=True),
+         "Joints to publish, in this order. Empty: all.", robot=True),
     Spec("armature", Parameter.Type.DOUBLE_ARRAY,
          "Rotor inertia of each published row [kg m2, kg].", robot=True),
     Spec("drives", "",

@@ -202,7 +202,7 @@ CENTROIDAL = (
 )
 CONTACT = (
     Kind("contact_force", contact_force, "the force of the ground on each contact frame",
-         0.4, "Length of the weight, radius of the weight times 1 m [m].",
+         0.4, "Length for the robot's weight, radius for weight times 1 m [m].",
          [1.0, 0.48, 0.4, 1.0], reads=ground.reads),
     Kind("friction_cone", friction_cone, "the friction cone at each contact frame",
          0.1, "Height [m].", [0.52, 0.66, 0.0, 1.0],
