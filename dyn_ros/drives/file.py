@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
@@ -25,6 +26,8 @@ _SIDES = ("motor", "link")
 _ROTOR = ("armature", "rotor_inertia")
 _TORQUES = ("nm", "n·m", "n*m", "n-m", "n")     # units that need no gain, without spaces
 _DIGITS = 10            # that are written
+_SAME = 1e-8            # relative difference of numbers that are written with these digits
+_PLACE = re.compile(r" in \w+\[(\d+)\]$")
 _HEADER = """\
 # What the drives of {name} report as effort, and what they lose to friction.
 # Units: N m, rad, s, or N, m, s; see docs/real_robots.md.
@@ -46,7 +49,8 @@ def load_drives(model: Model, path: str | PathLike[str]) -> None:
         or "link"), ``armature``, ``damping``, ``friction``, and other attributes of ``Drives``. The
         gain is multiplied by the gear ratio. Motors that move several joints are described by
         ``motors``, with ``joints``, a list of their names, and ``matrix``, the velocities of the
-        motors for velocities of these joints.
+        motors for velocities of these joints. With them, ``armature`` follows from the
+        ``rotor_inertia`` of the motors.
 
     Raises
     ------
@@ -71,7 +75,8 @@ def load_drives(model: Model, path: str | PathLike[str]) -> None:
     try:
         content = _parsed(place.read_text(encoding="utf-8"))
         own, values = _read(model, content)
-        drives = Drives.of(model.nv, **values)
+        drives = _checked(model, values)
+        _add_rotors(model, own, drives, content["joints"])
         before = {name: getattr(model, name).copy() for name in own}
         try:
             for name, array in own.items():
@@ -120,6 +125,7 @@ def save_drives(model: Model, path: str | PathLike[str]) -> None:
     """
     import yaml
     drives, joints = model.drives, {}
+    of_motors = _of_motors(drives)
     for k, name in enumerate(model.velocity_names):
         joint: dict[str, Any] = {}
         if drives.unit[k] != "N m":             # a gain alone does not say which unit
@@ -133,13 +139,46 @@ def save_drives(model: Model, path: str | PathLike[str]) -> None:
         for source, names in ((model, _OF_MODEL), (drives, _OF_DRIVES)):
             joint |= {key: _rounded(getattr(source, key)[k]) for key, default in names.items()
                       if getattr(source, key)[k] != default}
+        if of_motors[k] and np.isclose(model.armature[k], of_motors[k], _SAME, 0.0):
+            joint.pop("armature", None)         # which follows
         joints[name] = joint
     content: dict[str, Any] = {"joints": joints}
     if drives.coupling is not None:
-        content["motors"] = {"joints": list(model.velocity_names), "matrix": [
-            [_rounded(x) for x in row] for row in drives.coupling]}
+        different = drives.coupling != np.eye(model.nv)
+        rows = np.flatnonzero(different.any(axis=0) | different.any(axis=1))
+        rows = rows if len(rows) else np.arange(model.nv)       # of one that couples nothing
+        content["motors"] = {"joints": [model.velocity_names[k] for k in rows], "matrix": [
+            [_rounded(x) for x in row] for row in drives.coupling[np.ix_(rows, rows)]]}
     Path(path).write_text(_HEADER.format(name=model.name) + yaml.safe_dump(
         content, sort_keys=False, allow_unicode=True), encoding="utf-8")
+
+
+def _checked(model: Model, values: dict[str, Any]) -> Drives:
+    """The drives; a ValueError names the joint instead of its number."""
+    try:
+        return Drives.of(model.nv, **values)
+    except ValueError as error:
+        place = _PLACE.search(str(error))
+        if place is None:
+            raise
+        raise ValueError(f"joint {model.velocity_names[int(place[1])]!r}: "
+                         f"{_PLACE.sub('', str(error))}") from None
+
+
+def _of_motors(drives: Drives) -> Array:
+    """The armature of each joint that the rotors of coupled motors cause, (nv,)."""
+    if drives.coupling is None:
+        return np.zeros(len(drives.gain))
+    armature: Array = (drives.coupling ** 2).T @ drives.rotor_inertia
+    return armature
+
+
+def _add_rotors(model: Model, own: dict[str, Array], drives: Drives,
+                joints: Mapping[str, Any]) -> None:
+    """Set the armature of the joints that coupled motors move, unless the file states it."""
+    for name, inertia in zip(model.velocity_names, _of_motors(drives)):
+        if inertia and "armature" not in (joints.get(name) or {}):
+            own["armature"][model.velocity_names.index(name)] = inertia
 
 
 def _rounded(number: float) -> float:

@@ -3,6 +3,7 @@
 """The file of drives: what is written is read, and what is wrong is named."""
 import numpy as np
 import pytest
+import yaml
 
 import dyn_ros
 
@@ -68,8 +69,12 @@ def test_numbers_with_an_exponent(model, tmp_path):
 @pytest.mark.parametrize("text, reason", [
     ("joints: {wrist_roll: {side: link, armature: 0.2}}",
      "joint 'wrist_roll': armature: expected none with side: link, where rotors do not act"),
-    ("joints: {wrist_roll: {gain: .nan}}", "gain: expected finite numbers, got nan"),
-    ("joints: {wrist_roll: {gain: 0}}", "gain: expected numbers other than 0, got 0 in gain[6]"),
+    ("joints: {wrist_roll: {gain: .nan}}",
+     "yaml: joint 'wrist_roll': gain: expected finite numbers, got nan"),
+    ("joints: {wrist_pitch: {rotor_inertia: -1}}",
+     "yaml: joint 'wrist_pitch': rotor_inertia: expected 0 or more, got -1"),
+    ("joints: {wrist_roll: {gain: 0}}",
+     "yaml: joint 'wrist_roll': gain: expected numbers other than 0, got 0"),
     ("joints: {wrist_roll: {gain: high}}",
      "joint 'wrist_roll': gain: expected a number, got 'high'"),
     ("joints: {wrist_roll: {gain: true}}", "joint 'wrist_roll': gain: expected a number, got True"),
@@ -116,3 +121,33 @@ def test_parts_of_a_robot_keep_their_drives(model):
     part = model.reduced({model.joint_names[1]: 0.4})
     assert part.drives.gain.tolist() == [1.0, 3.0, 4.0, 5.0, 6.0, 7.0]
     assert part.drives.coupling[0, 0] == 1.0 and part.drives.coupling[2, 1] == 0.5
+
+
+def test_rotors_of_coupled_motors_are_written_once(model, tmp_path):
+    """The file has no armature, which follows, and the joints that are coupled only."""
+    G = np.eye(7)
+    G[6, 5] = 0.5
+    model.drives = model.drives.with_values(coupling=G, rotor_inertia=np.full(7, 0.3))
+    model.armature = (G ** 2).T @ model.drives.rotor_inertia
+    place = tmp_path / "drives.yaml"
+    dyn_ros.save_drives(model, place)
+    content = yaml.safe_load(place.read_text())
+    for joint in content["joints"].values():
+        assert joint["rotor_inertia"] == 0.3 and "armature" not in joint
+    assert content["motors"] == {"joints": ["wrist_pitch", "wrist_roll"],
+                                 "matrix": [[1.0, 0.0], [0.5, 1.0]]}
+    read = dyn_ros.Model.from_urdf_file(dyn_ros.__path__[0] + "/robots/arm7.urdf")
+    dyn_ros.load_drives(read, place)
+    same(model.drives, read.drives)
+    np.testing.assert_allclose(read.armature, [0.3] * 5 + [0.375, 0.3], rtol=1e-12)
+    content["joints"]["wrist_pitch"]["armature"] = 0.4          # as older files have it
+    place.write_text(yaml.safe_dump(content))
+    dyn_ros.load_drives(read, place)
+    assert read.armature[5] == 0.4
+
+
+def test_a_coupling_that_couples_nothing_remains(model, tmp_path):
+    model.drives = model.drives.with_values(coupling=np.eye(7))
+    dyn_ros.save_drives(model, tmp_path / "drives.yaml")
+    dyn_ros.load_drives(model, tmp_path / "drives.yaml")
+    assert (model.drives.coupling == np.eye(7)).all()
