@@ -91,7 +91,7 @@ def collapsed_masses(model: Model, parameters: Array, q: Array, v: Array, a: Arr
         if x.std() > 0.0 else np.nan for x, w, tau in zip(expected.T, v.T, torque.T)])
     scale, where = np.nanmedian([*ratios, np.nan]), "median of the joints"
     if scale > 1.0 / _FACTOR:           # other bodies carry the load, or the description is wrong
-        own = ratios[np.cumsum(model.nvs) - model.nvs]
+        own = ratios[_rows(model)]
         bodies = bodies[own[bodies] < 1.0 / _FACTOR]
         scale, where = own[bodies].min(initial=np.inf), "of that joint"
     if not len(bodies):
@@ -102,8 +102,28 @@ def collapsed_masses(model: Model, parameters: Array, q: Array, v: Array, a: Arr
     more = f" and {len(bodies) - _NAMED} more" if len(bodies) > _NAMED else ""
     return [f"masses collapsed, so this estimate is not usable: {masses}{more}. Measured torques "
             f"are {scale:.2g} times the torques of the description ({where}). "
-            "The likely cause is the unit or gain of the efforts, or gravity that is already "
-            f"subtracted; {_REMEDY}"]
+            f"The likely cause is {_cause(model, bodies)}"]
+
+
+def _rows(model: Model) -> Array:
+    """The first row in v of each joint."""
+    rows: Array = np.cumsum(model.nvs) - model.nvs
+    return rows
+
+
+def _cause(model: Model, bodies: Array) -> str:
+    """What the drives of some bodies, whose masses collapsed, do not declare yet, and a remedy."""
+    rows, drives = _rows(model)[bodies], model.drives
+    declared = [model.joint_names[i] for i in bodies[drives.is_compensated[rows]]]
+    gravity = ", or gravity that is already subtracted"
+    if declared:
+        gravity += f" from efforts other than those of {', '.join(declared)}"
+    if len(declared) == len(bodies):
+        gravity = " (gravity is declared as subtracted, so they depend on inertia only)"
+    remedy = _REMEDY
+    if (drives.gain[rows] != 1.0).all():
+        remedy = remedy.replace("declare unit, gain and sign", "check gain and sign")
+    return f"the unit or gain of the efforts{gravity}; {remedy}"
 
 
 def _wrong_efforts(model: Model, q: Array, v: Array, a: Array, effort: Array) -> list[str]:

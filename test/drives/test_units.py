@@ -154,3 +154,21 @@ def test_one_mass_that_collapses_is_reported_if_its_joint_lacks_the_torque():
     tau[:, 1] *= 0.1
     [text] = collapsed_masses(model, bodies, q, v, a, tau)
     assert "instead of 6 kg for the body of j1" in text and "(of that joint)" in text
+
+
+def test_a_mass_that_collapses_where_gravity_is_declared():
+    """The lift of a TIAGo: gravity is subtracted, and the unit of the rest is unknown."""
+    model, (q, v, a) = lift(), motion()
+    tau = dyn_ros.rnea(model, dyn_ros.Data(model), q, v, a)
+    tau[:, 0] -= dyn_ros.generalized_gravity(model, dyn_ros.Data(model), q)[:, 0]
+    tau += np.random.default_rng(0).normal(0.0, 0.05, v.shape)
+    tau[:, 0] *= 0.03
+    compensated = [True] + [False] * (model.nv - 1)
+    for gain, remedy in ((1.0, "declare unit, gain and sign"), (1.1, "check gain and sign")):
+        model.drives = model.drives.with_values(is_compensated=compensated, gain=gain)
+        samples = dyn_ros.Samples.from_arrays(model, np.linspace(0.0, 20.0, len(q)), q, tau / gain,
+                                              v, a)
+        [text] = [text for text in dyn_ros.identify(model, samples, armature=False).warnings
+                  if "collapsed" in text]
+        assert "the unit or gain of the efforts (gravity is declared as subtracted" in text
+        assert "already subtracted" not in text and remedy in text
