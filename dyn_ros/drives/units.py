@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..engine.algorithms import generalized_gravity, joint_torque_regressor, rnea
 from ..engine.call.data import Data
@@ -105,13 +107,13 @@ def collapsed_masses(model: Model, parameters: Array, q: Array, v: Array, a: Arr
             f"The likely cause is {_cause(model, bodies)}"]
 
 
-def _rows(model: Model) -> Array:
+def _rows(model: Model) -> NDArray[Any]:
     """The first row in v of each joint."""
-    rows: Array = np.cumsum(model.nvs) - model.nvs
+    rows: NDArray[Any] = np.cumsum(model.nvs) - model.nvs
     return rows
 
 
-def _cause(model: Model, bodies: Array) -> str:
+def _cause(model: Model, bodies: NDArray[Any]) -> str:
     """What the drives of some bodies, whose masses collapsed, do not declare yet, and a remedy."""
     rows, drives = _rows(model)[bodies], model.drives
     declared = [model.joint_names[i] for i in bodies[drives.is_compensated[rows]]]
