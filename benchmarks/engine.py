@@ -295,7 +295,7 @@ def best_update(model, method, samples):
 
 
 def extra_memory(model, method, samples):
-    """Return the memory of a recording besides its samples and the result [MB]."""
+    """Return the memory of a recording in addition to its samples and the result [MB]."""
     tracemalloc.start()
     external = observer_of(model, method).run(*samples, 1e-3)
     _, most = tracemalloc.get_traced_memory()

@@ -26,7 +26,7 @@ _CLASS_TYPE = re.compile(r"(sequence<)?([\w/]+)(?:<\d+>)?(?:(?:, \d+)?>)?(?:\[(\
 
 
 class Field(NamedTuple):
-    """A field: its type is that of a number, a string, or a message as "geometry_msgs/Point"."""
+    """A field, whose type is a number, a string, or a message as "geometry_msgs/Point"."""
 
     name: str
     type: str
@@ -47,7 +47,7 @@ class Definition:
 
     @classmethod
     def of(cls, name: str, types: dict[str, tuple[Field, ...]]) -> Definition:
-        """Return the definition of a message; raise a ValueError if that of a field is missing."""
+        """Return the definition of a message; a ValueError if one of a field is missing."""
         for field in (field for fields in types.values() for field in fields):
             if field.type not in (*DTYPES, STRING, *types):
                 raise ValueError(f"{name}: no definition of the type {field.type}")
@@ -69,9 +69,9 @@ def _numbers(types: dict[str, tuple[Field, ...]], name: str) -> tuple[str, int] 
 
 @functools.lru_cache(maxsize=256)
 def parse(name: str, text: str) -> Definition:
-    """Read a definition as recordings contain it: followed by those of all messages in it.
+    """Read a definition as recordings contain it, with the definitions of all messages in it.
 
-    A ValueError says that a line cannot be read, or which definition is missing.
+    A ValueError names a line that cannot be read, or a definition that is missing.
     """
     name = name.replace("/msg/", "/")
     first, *others = re.split(r"^=+\n", text, flags=re.MULTILINE)

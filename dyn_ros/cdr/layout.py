@@ -135,7 +135,7 @@ class Layout(Generic[Read]):
 
     They may also differ in their padding, which rclpy does not initialize. "header.stamp" means
     that of all messages in a sequence; `items` has these fields by their whole paths. A ValueError
-    says that the message is not plain CDR, or is cut.
+    is raised if the message is not plain CDR, or is cut.
     """
 
     def __init__(self, definition: Definition, data: bytes, varying: frozenset[str]) -> None:
@@ -181,7 +181,7 @@ class Reader(Generic[Read]):
         self.layouts: list[Layout[Read]] = []
 
     def read(self, data: bytes) -> Any:
-        """What a message contains; the errors are those of `deserialize`."""
+        """What a message contains; errors are as in `deserialize`."""
         for layout in self.layouts:
             if layout.fits(data):
                 return layout.read(data)

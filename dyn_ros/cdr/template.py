@@ -112,8 +112,8 @@ class Template:
     that it lacks are zero or empty. With counts, its only field is a sequence of messages, of
     which message i occurs counts[i] times in a row. A path is that of a field, such as "effort" or
     "inertia.data", or that of a message in this one, such as "com", for all its numbers;
-    "markers.2.pose" is in all repetitions of message 2. A ValueError says that it has no numbers,
-    or others between them.
+    "markers.2.pose" is in all repetitions of message 2. A ValueError is raised if it has no
+    numbers, or others between them.
     """
 
     def __init__(self, message: Any, counts: Sequence[int] | None = None,

@@ -130,7 +130,7 @@ def _link_inertia(inertial: Any) -> LinkInertia:
 
 
 def _negligible(links: Mapping[str, LinkInertia], extents: Extents) -> set[str]:
-    """The links that do not count beside those they are fixed to, such as those of sensors."""
+    """The links that are negligible beside links that they are fixed to, such as sensors."""
     sums: dict[str, Array] = {}
     for name, inertia in links.items():
         body, own = extents.bodies[name], extents.links[name].own

@@ -83,7 +83,7 @@ class LinkInertia:
 
 def link_findings(name: str, inertia: LinkInertia | None, extents: LinkExtents,
                    size: float) -> Iterator[Finding]:
-    """Yield what is implausible about a link; ``size`` is that of the robot [m], 0 if unknown."""
+    """Yield what is implausible about a link of a robot with a ``size`` [m], 0 if unknown."""
     where = f'link "{name}"'
     if size > 0.0 and extents.mesh > OTHER_UNIT * size:
         yield _unit_finding(where, extents.mesh, size)
@@ -115,7 +115,7 @@ def _unit_finding(where: str, radius: float, size: float) -> Finding:
 # --- the inertia alone
 
 def _faults(where: str, inertia: LinkInertia, own: Extent | None) -> Iterator[Finding]:
-    """Findings about an inertia that is not that of a body with an extent."""
+    """Findings about an inertia that no body with an extent has."""
     moments = _moments(inertia)
     solid = _solid_advice(inertia, own)
     advice = solid or "set <inertia>, about the center of mass in kg m2"
@@ -207,7 +207,7 @@ def _spread_findings(where: str, inertia: LinkInertia, allowed: Extent, own: Ext
 
 
 def _is_placeholder(inertia: LinkInertia, extents: LinkExtents, gyration: float) -> bool:
-    """Whether the inertia is a power of ten times the identity, but not that of its shapes."""
+    """Whether the inertia is a power of ten times the identity, unlike its shapes' inertia."""
     moment = float(inertia.rotational[0, 0])
     if moment <= 0.0 or (inertia.rotational != moment * np.eye(3)).any():
         return False

@@ -121,7 +121,7 @@ class Extent(NamedTuple):
 
 
 class LinkExtents(NamedTuple):
-    """The space of a link: that of its own shapes, and the one where its mass can be.
+    """The space of a link: its own shapes, and where its mass can be.
 
     The latter, `allowed`, is that of its own shapes, and those of massless links that are fixed to
     it. If there are none, it is that of all links that are fixed to it. Both are None without

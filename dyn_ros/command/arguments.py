@@ -40,7 +40,7 @@ class UsageError(Exception):
 
 @contextmanager
 def reported(file: object = None, always: bool = False) -> Iterator[None]:
-    """Raise errors as a `UsageError`; those of the system name the file, all if ``always``."""
+    """Raise errors as a `UsageError`; errors of the system name the file, all if ``always``."""
     try:
         yield
     except OSError as error:
@@ -204,7 +204,7 @@ def _reason(options: argparse.Namespace, xacro: Any, error: Exception) -> str:
 
 def _type(convert: Callable[[str], Read], accepts: Callable[[str], bool], fault: str
           ) -> Callable[[str], Read]:
-    """A type of arguments; the fault is what is said about a text that is not accepted."""
+    """A type of arguments; the fault describes a text that is not accepted."""
     def converted(text: str) -> Read:
         if not accepts(text):
             raise argparse.ArgumentTypeError(f"{text!r}{fault}")

@@ -59,7 +59,7 @@ _JOINT = ("name", "type", "parent", "lower", "upper", "velocity", "effort", "mas
 
 
 def _described(model: Model, joint: Joint) -> dict[str, Any]:
-    """The values of ``_JOINT``; the limits are those of the description."""
+    """The values of ``_JOINT``; the limits are from the description."""
     rule = joint.mimic
     follows = ((None, None, None) if rule is None
                else (model.joint_names[rule.joint], rule.multiplier, rule.offset))
@@ -138,7 +138,7 @@ def _print_torques(rows: Sequence[Mapping[str, Any]], pose: Mapping[str, float])
 
 
 def _excesses(model: Model, q: Array, v: Array, torque: Array) -> list[str]:
-    """One line for each value outside of its limits, also of the joints that mimic others."""
+    """One line for each value outside its limits, including joints that mimic others."""
     names, rates = list(model.position_names), list(model.velocity_names)
     positions = [*zip(names, q, model.lower, model.upper)]
     velocities = [*zip(rates, v, model.velocity_limit)]

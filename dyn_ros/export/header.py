@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The header for C: a template, and what the docstrings and declarations say of each function."""
+"""The header for C: a template, and the docstring and declaration of each function."""
 from __future__ import annotations
 
 import inspect
@@ -105,7 +105,7 @@ def _paragraph(text: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Text without marks of reStructuredText, and without what the conventions say."""
+    """Text without marks of reStructuredText, and without repetitions of the conventions."""
     text = re.sub(r"``(?:model\.|data\.)?(.*?)``", r"\1", " ".join(text.split()))
     return text.replace(", the direction in which Model.integrate moves q", "")
 
@@ -127,7 +127,7 @@ def _shape(known: Field | Option) -> str:
 
 
 def _text(name: str, section: str) -> str:
-    """What is said about a parameter, here or in the docstring."""
+    """The text about a parameter, from here or from the docstring."""
     if name in _TEXTS:
         return _TEXTS[name]
     if name == "reference_frame":

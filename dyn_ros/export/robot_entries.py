@@ -86,7 +86,7 @@ def _inner(model: Model, algorithm: Algorithm, optional: tuple[Field, ...], name
 
 
 def _call(name: str, arrays: Sequence[Field]) -> list[str]:
-    """Call a function of separate arrays, which begin where the table says."""
+    """Call a function of separate arrays, which begin at the addresses in the table."""
     lines, values = [], []
     for n, known in enumerate(arrays):
         here = f"%{name}{n}"

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The columns of a recording of one robot in a table: those of its joints, by their names."""
+"""The columns of a recording of one robot in a table, by the names of its joints."""
 from __future__ import annotations
 
 import csv

@@ -196,7 +196,7 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
              seed: int, threads: int, contact_dimension: int, progress: Progress,
              friction_terms: Sequence[str] | None = None,
              shapes: Shapes | None = None) -> Solution:
-    """Estimate the parameters; the arguments are those of ``identify``."""
+    """Estimate the parameters, with the arguments of ``identify``."""
     samples = _joined(model, samples)
     constants = np.ones(model.nv)
     if motor_constants is not None:
@@ -321,7 +321,7 @@ def warnings_of_units(model: Model, samples: Samples) -> list[str]:
 
 
 def _require_support(model: Model, samples: Samples) -> None:
-    """Reject a floating base that stands although nothing is known to carry it."""
+    """Reject a floating base that stands although no contact or force carries it."""
     base = ~is_actuated(model)
     if samples.contacts or samples.f_ext is not None or samples.tau[:, base].any() or (
             not base.any()):

@@ -62,7 +62,7 @@ class Fit(NamedTuple):
 
     @property
     def correlation(self) -> float:
-        """Number of samples that say as much as one with independent noise.
+        """Number of samples with as much information as one with independent noise.
 
         One number for all rows: a row with large model errors, which last, would count for nothing.
         """
@@ -216,7 +216,7 @@ class Problem(NamedTuple):
         return np.where(sums.weight > 0.0, residual, largest)
 
     def _shrinkage(self, value: Array) -> float:
-        """How much smaller the bodies of an estimate are than those of the description."""
+        """How much smaller the bodies of an estimate are than in the description."""
         bodies = self.base.independent < self.unknowns.bodies
         size, described = (
             np.linalg.norm(values[bodies] / self.reference.typical[bodies])

@@ -46,7 +46,7 @@ class Equations(NamedTuple):
                    np.zeros(rows))
 
     def minus(self, other: Equations) -> Equations:
-        """The sums without those of some samples."""
+        """The sums without some samples."""
         return Equations(*(mine - others for mine, others in zip(self, other)))
 
 
@@ -121,7 +121,7 @@ def correlation_length(x: Array) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Stretches:
-    """What stretches of samples contribute to an estimate; sums are those of all, in order."""
+    """What stretches of samples contribute to an estimate; sums are over all, in order."""
 
     recording: np.ndarray   # (n,) of int
     scores: Array           # (n, b), gradients

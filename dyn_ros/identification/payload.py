@@ -122,7 +122,7 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
     ------
     ValueError
         An unknown frame, one that nothing moves, a mass that is certainly negative, or samples
-        that do not determine the mass; says why.
+        that do not determine the mass, with the reason.
 
     References
     ----------

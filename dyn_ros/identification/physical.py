@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Physically consistent parameters that minimize a quadratic cost, near those of a description.
+"""Physically consistent parameters that minimize a quadratic cost, near a description.
 
 The distance from the description is the Bregman divergence of the log-determinant of
 pseudo-inertias (Lee, Wensing and Park, Geometric robot dynamic identification: a convex programming
@@ -53,7 +53,7 @@ BASIS = _basis()
 
 
 class Bodies:
-    """Bodies as variables: pseudo-inertias P = L Q L', where L L' is that of the description.
+    """Bodies as variables: pseudo-inertias P = L Q L', where L L' is from the description.
 
     The variables are the numbers of Q in an orthonormal basis, so that the second derivative of the
     divergence at the description is the identity, whatever the sizes of the bodies.

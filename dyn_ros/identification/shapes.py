@@ -59,7 +59,7 @@ def link_shapes(description: str | bytes, folders: Folders = ()) -> dict[str, Ar
 
 
 class Bounds(NamedTuple):
-    """What shapes say about bodies: ``rows @ parameters`` are positive; (k, 10 njoints).
+    """Bounds of shapes on bodies: ``rows @ parameters`` are positive; (k, 10 njoints).
 
     ``of_joint`` (k,) are the joints that the rows are about. ``solids`` (njoints, 10) are bodies of
     the mass 1 that fill the shapes, NaN where these are not known.

@@ -118,7 +118,7 @@ def _are_numbers(cells: Sequence[str]) -> bool:
 
 
 class Csv:
-    """A CSV file with a line of names. After ``blocks``, ``damage`` says whether it may be cut."""
+    """A CSV file with a line of names. After ``blocks``, ``damage`` notes a possible cut."""
 
     def __init__(self, path: str | PathLike[str], without_names: bool = False) -> None:
         self._path = path

@@ -183,7 +183,7 @@ class TorqueEquations:
         return sums
 
     def excess(self, parameters: Array, limit: Array) -> tuple[ne.Equations, int, int]:
-        """What residuals above the limit add too much, their number, and that of all."""
+        """What residuals above the limit add too much, their number, and the number of all."""
         sums, outliers, rows, first = self._nothing(), 0, 0, 0
         indices: list[np.ndarray] = []
         excesses: list[Array] = []
@@ -322,7 +322,7 @@ class TorqueEquations:
                             self.conditions.scale, at_rest)
 
     def leave_out_reversals(self, parameters: Array) -> bool:
-        """Leave out samples near reversals if their residuals are larger than those of others.
+        """Leave out samples near reversals if their residuals are larger than others.
 
         The filter of the motion spreads the jump of friction. Returns whether more are left out.
         """

@@ -147,12 +147,12 @@ def joint_limits(model: Model, *, rest: ArrayLike | None = None, lower: ArrayLik
 
 
 def _is_stop(limit: Array, angle: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Whether position limits are those of a joint, not large numbers that stand for none."""
+    """Whether position limits are real, not large numbers that stand for none."""
     return np.asarray(np.abs(limit) <= np.where(angle, *_FARTHEST))
 
 
 def _position_limits(model: Model) -> tuple[Array, Array]:
-    """The position limits of all joints, within those of the joints that mimic them."""
+    """The position limits of all joints, within the limits of the joints that mimic them."""
     low, high = model.lower.copy(), model.upper.copy()
     for joint, k in zip(model.tree.joints, model.idx_q):
         if joint.mimic and joint.mimic.multiplier:

@@ -269,7 +269,7 @@ def _collected(workers: Workers, calls: Sequence[Call], progress: Progress) -> l
 
 
 def _with(function: Callable[..., Any], part: Call) -> Call:
-    """A call of a function with that of a part, and its arguments."""
+    """A call of a function with the recording of a part, and its arguments."""
     return part._replace(function=function, arguments=(part.function, *part.arguments))
 
 

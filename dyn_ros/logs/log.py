@@ -238,7 +238,7 @@ class Log:
 
 
 def described(request: Request, write: Write, robot: str | None) -> dict[str, Any]:
-    """What results depend on, as JSON has it: the names are those of the options."""
+    """What results depend on, as in JSON, by the names of options."""
     return {"version": __version__, "robot": robot, "compute": list(write.quantities),
             "format": write.kind, "rate": write.rate,
             **{name: getattr(request, name) for name in (

@@ -118,7 +118,7 @@ def between(messages: Messages, start: int, stop: int) -> Messages:
 
 
 def in_order(spans: Iterable[Span], read: Callable[[Span], Messages]) -> Iterator[Messages]:
-    """Yield messages in order of log time, those of equal times in order of their spans.
+    """Yield messages in order of log time; among equal times, in order of their spans.
 
     Spans are sorted by start and may overlap.
     """
@@ -132,7 +132,7 @@ def in_order(spans: Iterable[Span], read: Callable[[Span], Messages]) -> Iterato
 
 
 def merged(first: Messages, second: Messages) -> Messages:
-    """Join messages in order of log time; among equal times, those of ``first`` come first."""
+    """Join messages in order of log time; among equal times, ``first`` comes first."""
     if not len(first):
         return second
     layout, topic, log_time, stamp, counts = (

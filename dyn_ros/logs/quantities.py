@@ -150,7 +150,7 @@ class _Maker:
         self.columns[column], self.units[column] = np.ascontiguousarray(values), unit
 
     def add_rows(self, quantity: str, values: Array) -> None:
-        """Add a column for each selected joint, of efforts, from those of all, (n, nv)."""
+        """Add a column for each selected joint, from efforts of all joints, (n, nv)."""
         for name, row in self.rows.items():
             self.add(f"{quantity}.{name}", values[:, row], "N" if row in self._lengths else "N m")
 
@@ -257,7 +257,7 @@ class _Maker:
         self.add("energy.total", kinetic + potential, "J")
 
     def power(self, terms: dict[str, Array]) -> None:
-        """Mechanical power of the motors; the total is that of all joints."""
+        """Mechanical power of the motors, for each joint and in total."""
         constant = row_values(self._model, self._settings, "effort_constant", 1.0)
         power = measured(self._model, self._q, self._tau * constant) * self._v
         for name, row in self.rows.items():

@@ -26,7 +26,7 @@ _NOT_NEGATIVE = ("smoothing", "friction_velocity", *THRESHOLDS.values())
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of what is computed; the defaults are those of the nodes.
+    """Settings of what is computed; the defaults are as in the nodes.
 
     Tuples have a number for each velocity of the selected joints, or one for all; empty: the
     default.

@@ -113,7 +113,7 @@ def estimate_effort_delay(model: Model, time: ArrayLike, q: ArrayLike, tau: Arra
 
 
 class _Joint:
-    """The measured efforts of a joint, and what the model says about them at other times.
+    """The measured efforts of a joint, and the model's prediction at other times.
 
     Samples near a rest or a reversal do not count: a joint that sticks turns its friction around
     earlier than its velocity, which looks like efforts that lead.

@@ -62,9 +62,9 @@ class EffortFault:
         Name of the coordinate, as in ``model.velocity_names``.
     kind : str
         "missing": they are all zero. "stuck": all equal. "saturated": they stay at a limit.
-        "sign": they point the other way. "scale": they have other units.
+        "sign": they have the opposite sign. "scale": they have other units.
     factor : float
-        Measured efforts are so many times those that the model needs; NaN unless "sign" or
+        Ratio of measured efforts to efforts that the model needs; NaN unless "sign" or
         "scale".
     message : str
         What was found, and what would correct it.
@@ -220,7 +220,7 @@ class _Factor(NamedTuple):
 
 
 def _factor(table: Row, typical: float, k: int) -> _Factor | None:
-    """Compare measured and needed efforts, whatever the friction; None if they say nothing.
+    """Compare measured and needed efforts, whatever the friction; None if inconclusive.
 
     If pushes disturb the comparison, a wrong sign shows in the rest of the time.
     """

@@ -4,8 +4,8 @@
 
 Measured efforts are compared with those that the model needs for the motion, both as means of
 tenths of a second. A fault is reported only if neither a payload nor a push explains it, and if the
-motion says enough: an arm at rest, or a joint with a vertical axis that does not accelerate, says
-nothing. What remains unexplained is not a fault.
+motion contains enough information. An arm at rest contains none, nor does a joint with a vertical
+axis that does not accelerate. What remains unexplained is not a fault.
 """
 from __future__ import annotations
 
@@ -142,7 +142,8 @@ def find_effort_faults(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
     Returns
     -------
     tuple of EffortFault
-        At most one of each kind for each coordinate. Empty: none, or the motion says too little.
+        At most one of each kind for each coordinate. Empty without faults, or if the motion is too
+        short or slow to find them.
 
     Raises
     ------

@@ -45,7 +45,7 @@ class IsolatedContact:
         to compute with.
     possible_links : tuple of str
         All links that explain the efforts, with ``link``, most probable first. Those beyond it
-        require that the force passes the axes of their joints, so that these feel nothing.
+        require that the force passes the axes of their joints, which then have no effort.
     probabilities : tuple of float
         Of ``possible_links``, if all links are touched equally often.
     explained : bool
@@ -118,8 +118,8 @@ def isolate_contact(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike,
                     force: float = 100.0) -> IsolatedContact:
     """Find the link that a single unknown contact touches, and the force and its line of action.
 
-    Haddadin, De Luca and Albu-Schaeffer (2017), section V: the joints before the contact feel it,
-    those beyond it do not; with six joints or more before it, the force and its line of action
+    Haddadin, De Luca and Albu-Schaeffer (2017), section V: a contact acts on the joints before it,
+    not on those beyond it; with six joints or more before it, the force and its line of action
     follow. Here each link is a hypothesis, weighted by the noise of the efforts, and the contact
     exerts a force without a torque: five joints can suffice. Robots may branch and may have a
     floating base, whose external wrench, if it is known, determines the force.

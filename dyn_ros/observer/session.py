@@ -154,7 +154,7 @@ class Session:
                residual: bool = False) -> tuple[Array, float] | None:
         """Process a state with a stamp [ns] and efforts as from ``to_torque``.
 
-        ``missing`` says why it cannot be used; ``residual`` whether ``residual`` and
+        ``missing`` is why it cannot be used; ``residual`` whether ``residual`` and
         ``frictionless`` are wanted. Returns the external efforts before the second low pass and
         the time since the sample before [s], or None.
         """

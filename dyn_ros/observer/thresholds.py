@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Thresholds of external efforts, and their calibration for a rate of false alarms.
 
-A calibration listens for a minute or a few, and the wanted rate is one alarm in hours: the tail of
-the residuals is extrapolated. Their peaks above a level, one of each cluster, occur at a rate that
+A calibration takes a few minutes, and the wanted rate is one alarm in hours, so the tail of the
+residuals is extrapolated. Their peaks above a level, one of each cluster, occur at a rate that
 falls as exp(-(x / s)^c). c is 2 for Gaussian noise, less if errors of the model make the tail
 heavy, and more if they are bounded. For a given c the average over all s that agree with the peaks
 has a closed form, and so has the probability of c; the threshold is averaged over c. A short

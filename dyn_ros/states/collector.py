@@ -97,7 +97,7 @@ class Collector:
                 self._arrays.has_velocity[0] = self._scalars[mem.GIVEN] = True
 
     def _clear_efforts(self) -> None:
-        """All are unknown; that of a base is zero, as no message reports its wrench."""
+        """All are unknown; a base has zeros, as no message reports its wrench."""
         has_effort = self._arrays.has_effort
         has_effort[:] = np.repeat(
             [name not in self.names for name in self._joints.names], self._joints.nvs)
@@ -167,7 +167,7 @@ class Collector:
     # --- names
 
     def _grow(self, count: int) -> None:
-        """Make room for as many layouts as the decoder knows."""
+        """Make room for as many layouts as the decoder has."""
         layouts = self._arrays.layouts
         more = np.full((max(count - len(layouts), 0), 4), mem.NEW)
         self._arrays.layouts = np.concatenate([layouts, more])

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the page needs to know of its robot: what users may do with it, and how it is shown."""
+"""What the page needs of its robot: what users may do with it, and how it is shown."""
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -122,7 +122,7 @@ class LocalRobot(StandaloneActor):
             self._load(self._engine.robot)
 
     def _load(self, robot: CompliantRobot) -> None:
-        """Hang the body on its link, or take it off; the motors do not know it."""
+        """Hang the body on its link, or take it off; the motors do not compensate it."""
         if self._hung is None:
             robot.model.clear_payload(None)
         else:

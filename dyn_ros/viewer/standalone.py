@@ -53,7 +53,7 @@ class StandaloneActor(Actor):
 
 def compile_torques(model: Model, names: Sequence[str], say: Callable[[Progress], object],
                     **options: Any) -> None:
-    """Compile algorithms in processes of their own; say for users how far it is."""
+    """Compile algorithms in processes of their own, and report the progress."""
     coupled = any(joint.mimic is not None for joint in model.tree.joints)
     dyn_ros.precompile(names, coupled=coupled, progress=lambda done, total, name: say(
         Progress(f"compiling the torques, {done} of {total}", done / total) if done < total

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Which state of the robot to show, and which markers with it: those of the same stamp.
+"""Which state of the robot to show, with the markers of the same stamp.
 
 A joint state arrives before the markers that nodes compute from it. A page that drew each message
 at once would show markers in another posture than the robot. A `Timeline` keeps the latest states,

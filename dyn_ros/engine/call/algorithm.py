@@ -54,7 +54,7 @@ class Program:
         self.lanes = Entry(f"{name}-lanes", entries.for_lanes(kernel))
 
     def description(self):
-        """What a library says of it, so that its kernel need not be analyzed."""
+        """Its entry in a library, so that its kernel need not be analyzed."""
         return sorted(self.fields), sorted(self.options), self.can_fail
 
 

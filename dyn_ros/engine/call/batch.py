@@ -149,7 +149,7 @@ def _nonzeros(model: Model, shape: tuple[Axis, ...]) -> NDArray[np.bool_]:
 
 
 def _carried(model: Model) -> NDArray[np.bool_]:
-    """Whether the parameters in the columns are those of bodies that the velocity moves."""
+    """Whether the parameters in the columns belong to bodies that the velocity moves."""
     mask = np.zeros((model.nv, model.njoints, 10), bool)
     for joint, subtree in zip(model._tree_table[1:], model.subtrees):
         start = joint[layout.IDX_V]

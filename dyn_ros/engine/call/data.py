@@ -109,7 +109,7 @@ class Data(_Base):
         def __getattr__(self, name: str) -> Array: ...
     else:
         def __setattr__(self, name, value):
-            """Accept ``data.tau += 1``, which keeps the array; algorithms do not know others."""
+            """Accept ``data.tau += 1``, which keeps the array; algorithms write to no other."""
             if name == "model" and value is not self.model:
                 raise AttributeError("data.model cannot be replaced; create a dyn_ros.Data(model) "
                                      "for the other model")

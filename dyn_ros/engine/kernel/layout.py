@@ -174,7 +174,7 @@ def constants(i):
 
 @kernel
 def ratio(r, i):
-    """Ratio of the velocity of joint i to that of its coordinate: 1, or a mimic multiplier."""
+    """Ratio of the velocity of joint i to its coordinate's: 1, or a mimic multiplier."""
     return constant(r.floats, constants(i) + RATIO)
 
 

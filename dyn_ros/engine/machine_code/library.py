@@ -84,7 +84,7 @@ _opened: dict[str, tuple[int, ...]] = {}    # files, as they were
 
 
 def _is_whole(file: BinaryIO) -> bool:
-    """Whether a file has all that its ELF header (of 64 bits) says must be loaded."""
+    """Whether a file has all that must be loaded according to its ELF header (of 64 bits)."""
     header = file.read(64)
     if len(header) < 64 or header[:6] != b"\x7fELF\2\1":
         return True                         # the loader says what is wrong
@@ -115,7 +115,7 @@ def _installed() -> _Library | None:
 
 
 def target() -> str:
-    """The target of the machine code in this process: that of the library, or the best one."""
+    """The target of the machine code in this process: the library's, or the best one."""
     library = _installed()
     return library.target if library else best_target()
 

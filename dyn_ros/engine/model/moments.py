@@ -24,7 +24,7 @@ def interval(since: Moment | None, until: Moment | None, first: int, last: int) 
 
 
 def moment(value: Moment, start: int, name: str = "time") -> int:
-    """Convert a moment to nanoseconds since the epoch; ``start`` is that of the recording [ns].
+    """Convert a moment to nanoseconds since the epoch; the recording begins at ``start`` [ns].
 
     A ValueError names the argument if it is none.
     """

@@ -236,7 +236,7 @@ class _Chain:
         return index, frame.parent if frame.kind == "joint" else None
 
     def _placement(self, joint_frame, above, moving):
-        """The frame of a joint, at its zero position, in that of the link above it."""
+        """The frame of a joint, at its zero position, in the frame of the link above it."""
         X = (self._frames[joint_frame].placement if moving is None
              else self._model.tree.joints[moving].placement)
         return _inverse(self._frames[above].placement) @ X

@@ -53,7 +53,7 @@ def _joint_constants(joint):
 
 
 class Structure:
-    """The joints, coordinates and frames of a robot; the attributes are those of ``Model``."""
+    """The joints, coordinates and frames of a robot, with the attributes of ``Model``."""
 
     njoints: int
     nq: int

@@ -26,7 +26,7 @@ _BRANCH = "a branch depends on a number of the caller"
 
 
 class NotTraceable(Exception):
-    """There is only the function for any robot; the message says why."""
+    """There is only the function for any robot; the message states why."""
 
 
 class Trace:

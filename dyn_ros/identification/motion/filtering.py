@@ -313,7 +313,7 @@ def velocities(kind: str, rates: list[Array]) -> tuple[Array, Array, Array]:
 
 
 def velocity_noise(kind: str, noise: Array) -> Array:
-    """Standard deviations of the velocities of a joint from those of the rates of its q."""
+    """Standard deviations of the velocities of a joint from the rates of its q."""
     if kind in _QUATERNION:
         first = _QUATERNION[kind]
         angular = np.full(3, 2.0 * noise[first:].max())

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Whether measured velocities lag behind positions, as those of slow filters do."""
+"""Whether measured velocities lag behind positions, as after slow filters."""
 from __future__ import annotations
 
 import numpy as np

@@ -115,7 +115,7 @@ def curve(time: Array, y: Array, stretches: list[slice], most: int) -> tuple[Arr
 
 
 def predicted(result: Identification, samples: Samples) -> tuple[Array, Array]:
-    """Torques before and after, with those of unknown contact forces, (B, nv) each."""
+    """Torques before and after, including unknown contact forces, (B, nv) each."""
     before, after = result.described_torque(samples), result.torque(samples)
     return (before + contact_torques(result, samples, samples.tau - before),
             after + contact_torques(result, samples, samples.tau - after))

@@ -27,7 +27,7 @@ Content = Callable[[BinaryIO, tuple[Any, ...]], tuple[bytes, bool]]
 
 
 class Chunk(NamedTuple):
-    """A chunk, consecutive messages outside of chunks, or rows of a database.
+    """A chunk, consecutive messages outside chunks, or rows of a database.
 
     ``place`` is where it is, first its offset; ``size`` that of its content; ``start`` and ``stop``
     the log times of its messages; ``counts`` their numbers by channel, 0: some, empty: nothing is
@@ -41,7 +41,7 @@ class Chunk(NamedTuple):
     counts: Mapping[int, int] = {}
 
     def is_known(self, channels: Mapping[int, Any]) -> bool:
-        """Whether it need not be read to know its times and its channels."""
+        """Whether its times and channels are known without reading it."""
         return (bool(self.counts) and self.counts.keys() <= channels.keys()
                 and 0 < self.stop >= self.start)
 

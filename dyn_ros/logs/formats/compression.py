@@ -41,7 +41,7 @@ _KINDS = "zstd", *_DECOMPRESSORS
 
 
 def decompress(kind: str, packed: bytes, size: int, is_cut: bool = False) -> bytes:
-    """Decompress a chunk of a kind: zstd, lz4, bz2, none or empty; ``size`` is that of the result.
+    """Decompress a chunk (zstd, lz4, bz2, none or empty) to a result of a ``size``.
 
     With ``is_cut``, the end of the data is missing, and what precedes it is returned. `Damaged` if
     it cannot be decompressed, or not to this size.

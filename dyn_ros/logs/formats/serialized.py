@@ -25,7 +25,7 @@ def ros2_type(name: str) -> str:
 
 def serialized(scan: Callable[[Path], Scan],
                load: Callable[[Path, tuple[Any, ...], dict[int, int]], Raw]) -> Format:
-    """A format of serialized messages, from what scans a file, and loads those of a span.
+    """A format of serialized messages, from what scans a file, and loads a span.
 
     The place of a span begins with its `Channels`. ``load(path, rest of the place, codes)`` gets
     the codes of those that are requested, by their numbers. Files and messages may be compressed

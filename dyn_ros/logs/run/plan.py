@@ -40,7 +40,7 @@ class Part(NamedTuple):
     end: int
 
     def owns(self, span: Span) -> bool:
-        """Whether a span starts in the interval; each span is in that of one part."""
+        """Whether a span starts in the interval; each span is in the interval of one part."""
         return self.start <= span.start < self.stop
 
 

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Processes of this machine that make calls; `cluster.ClusterWorkers` are those of many machines.
+"""Processes of this machine that make calls; `cluster.ClusterWorkers` use many machines.
 
 Both have the methods ``submit``, ``next_done``, ``combine``, ``value`` and ``close``; ``slots`` is
 how many calls to submit so that no process waits.
@@ -64,7 +64,7 @@ class Failure(Exception):
                    else error.strerror)
 
     def __str__(self) -> str:
-        """Return what a user needs to know; the name of the class if it is empty."""
+        """Return the message of an error; the name of its class if the message is empty."""
         if self.kind in ("ValueError", "OSError", "Died"):
             return self.message
         return f"{self.kind}: {self.message}" if self.message else self.kind

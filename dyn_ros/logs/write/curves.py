@@ -89,7 +89,7 @@ class _Reader:
         return self.time
 
     def add(self, stamp: NDArray[np.int64], columns: Mapping[str, Array]) -> None:
-        """Add rows of the present recording."""
+        """Add rows of the current recording."""
         steps = 1e-9 * np.diff(stamp)
         first = 0.0 if np.isnan(self._last) else 1e-9 * (float(stamp[0]) - self._last)
         ahead = steps[steps > 0.0]

@@ -60,7 +60,7 @@ _OF_ROBOT = (
 
 
 class Panel(NamedTuple):
-    """A panel: row, place among those of the row, title, unit, lines; joint, or empty."""
+    """A panel: row, place in the row, title, unit, lines; joint, or empty."""
 
     row: int
     place: int

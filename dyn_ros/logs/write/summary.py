@@ -46,7 +46,7 @@ def column(values: Array, unit: str = "") -> Column:
 
 @dataclass
 class Summary:
-    """A summary of tables; the sum of two summaries is that of all their tables.
+    """A summary of tables; the sum of two summaries covers all their tables.
 
     ``seconds`` are those from the first to the last state of each table.
     """

@@ -118,7 +118,7 @@ class Command:
         self._publishes = False
 
     def details(self, waiting: str) -> dict[str, str]:
-        """Return what the diagnostics say, given what the node waits for; resets the counter."""
+        """Return the text for diagnostics, given what the node waits for; resets the counter."""
         choice, published = self._node.parameters.values["command"], self._published
         if choice == "none":
             self._stopped = ""

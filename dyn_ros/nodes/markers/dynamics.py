@@ -33,7 +33,7 @@ def _torque_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 def manipulability(half_axes: Callable[[Array], Array], node: Any, robot: RobotContext,
                    look: Look) -> Draw:
-    """The ellipsoid of velocities or forces at a frame's origin, given those of velocities."""
+    """The ellipsoid of velocities or forces at a frame's origin, given the velocities' one."""
     model, data = robot.model, robot.data
     if not look.frame:
         return lambda state, terms: ()

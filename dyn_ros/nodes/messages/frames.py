@@ -28,7 +28,7 @@ def coinciding_link(model: Model, frame: str | int) -> str:
 
 
 def axes_link(robot: RobotContext, field: str, name: str) -> str | None:
-    """Return the link with the axes that the name in a field denotes; None: those of the world."""
+    """Return the link with the axes that the name in a field denotes; None for the world."""
     frames = robot.model.frame_names
     if name in frames:
         return coinciding_link(robot.model, name)

@@ -218,7 +218,7 @@ def get_aba_derivatives(robot: RobotContext, request: Any, response: Any, state:
 def _fill(robot: RobotContext, request: Any, response: Any, state: State, given: Array,
           first_order: Callable[..., Any], second_order: Callable[..., Iterable[Array]],
           tensors: Sequence[str], matrices: Mapping[str, str]) -> None:
-    """Fill the fields of tensors in their order, and those of matrices from these of `Data`."""
+    """Fill the fields of tensors in their order, and fields of matrices from fields of `Data`."""
     arguments = (robot.model, robot.data, state.q, state.velocity(), given,
                  requested_forces(robot, request, state.q))
     if request.second_order:            # computes the first order in data as well

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that listen to a robot for a while before they respond."""
+"""Requests that record the states of a robot for a while before they respond."""
 from __future__ import annotations
 
 import array
@@ -70,7 +70,7 @@ class Task(NamedTuple):
 
 
 class Listening:
-    """At most one request at a time that listens."""
+    """At most one request at a time that records states."""
 
     def __init__(self) -> None:
         self._task: Task | None = None

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The services of observer_node that listen to the robot before they respond."""
+"""The services of observer_node that record states before they respond."""
 from __future__ import annotations
 
 import copy
@@ -51,7 +51,7 @@ _LEAST_NOISE = 1e-6     # N m, N
 
 
 class Requests:
-    """The services of a node that listen; at most one request listens at a time."""
+    """The services of a node that record states; at most one request does so at a time."""
 
     def __init__(self, node: Any) -> None:
         self._node = node
@@ -69,7 +69,7 @@ class Requests:
     def _begin(self, service: str, request: Any, parameter: str, settled: bool,
                compute: Callable[[Record], Any], respond: Callable[[Any, Any], None],
                shortest: float = 0.0) -> Pending:
-        """Listen as long as the request or a parameter says, at least for the shortest time [s]."""
+        """Record for the duration in the request or a parameter, at least the shortest time [s]."""
         values, duration = self._node.parameters.values, request.duration
         if not math.isfinite(duration) or not 0.0 <= duration <= LONGEST:
             raise Rejected(f"duration: expected 0 (the parameter), or up to {LONGEST:g} s, got "
@@ -81,7 +81,7 @@ class Requests:
                                     self._node.steady_time(), values["max_gap"])
 
     def _require_efforts(self) -> None:
-        """Raise `Rejected` if the efforts of a joint are known to be wrong."""
+        """Raise `Rejected` if the efforts of a joint have a fault."""
         faults = self._node.faults()
         if faults:
             raise Rejected("; ".join(faults) + "; correct this and call again")

@@ -23,7 +23,7 @@ class TouchNode(BaseNode):
     """A node that calls the services of the observer and of a simulated robot for an `Actor`."""
 
     def open_services(self, simulated: str) -> None:
-        """Create the clients; the node `simulated`, unless empty, is that of the robot."""
+        """Create the clients; `simulated`, unless empty, is the node of the robot."""
         self._estimate = self.create_client(EstimatePayload, "observer/estimate_payload")
         self._forget = self.create_client(ClearPayload, "observer/clear_payload")
         own = {"set_payload": SetPayload, "clear_payload": ClearPayload, "hold": SetBool}

@@ -179,7 +179,7 @@ def _chosen(ids: Sequence[int], mask: NDArray[np.bool_]) -> list[int]:
 
 
 def _scale(type: int, width: float) -> Array:
-    """Scale of a new marker: widths of lines and arrows; those of solids are filled in later."""
+    """Scale of a new marker: widths of lines and arrows; solids are filled in later."""
     if type == ARROW:
         return width * np.array([1.0, 2.0, 4.0])
     return np.array([width if type == LINE_STRIP else 0.0, 0.0, 0.0])

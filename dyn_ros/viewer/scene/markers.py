@@ -167,7 +167,7 @@ class Drawing:
                 self._displace(key)
 
     def hide_late(self, topics: Set[str]) -> None:
-        """Hide the markers of these topics, and show those of all others, until the next call."""
+        """Hide the markers of these topics, and show all others, until the next call."""
         changed = self._late.symmetric_difference(topics)
         self._late = frozenset(topics)
         for at, node in self._nodes.items():

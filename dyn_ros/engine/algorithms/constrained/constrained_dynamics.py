@@ -32,7 +32,7 @@ def turn_directions(r, n):
 
 @kernel
 def make_spatial(r, n):
-    """beta of run n: the desired accelerations, including that of the root, as spatial ones.
+    """beta of run n: the desired accelerations, including the root's, as spatial ones.
 
     A frame with the velocity (v, w) and the spatial acceleration (a, b) has the classical
     acceleration (a + w x v, b).

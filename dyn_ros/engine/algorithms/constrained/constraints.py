@@ -76,7 +76,7 @@ def tip_joint(r, n):
 
 @kernel
 def tip_translation(r, n):
-    """From that joint's origin to that of the tip, expressed in the root frame."""
+    """From that joint's origin to the origin of the tip, expressed in the root frame."""
     R = al.load9(r.work, ly.offset(r, ROTATION) + 9 * tip_joint(r, n))
     return al.rotate(R, ly.frame_placement(r, setting(r, RUNS + RUN * n + TIP)).translation)
 

@@ -102,7 +102,7 @@ def factor_lanes(r, n, A, shift):
 
 @kernel
 def factor_semidefinite(r, n, A, shift):
-    """L, L^-1 and the inverse pivots of A + shift I = L D L'; that of a zero row is 0.
+    """L, L^-1 and the inverse pivots of A + shift I = L D L'; the pivot of a zero row is 0.
 
     Gauss's elimination of the rows of A, and with them of those of the identity. L remains below
     the diagonal of the former.

@@ -192,7 +192,7 @@ def delassus_matrix(model: Model, data: Data, q: ArrayLike, contacts: Sequence[C
 
 def delassus_inverse(model: Model, data: Data, q: ArrayLike, contacts: Sequence[Contact],
                      damping: float = 0.0, *, threads: int = 1) -> Array:
-    """Inverse of the Delassus matrix: the inertia that contacts feel.
+    """Inverse of the Delassus matrix: the inertia at the contacts.
 
     If contacts depend on each other and the damping is 0, the pseudoinverse.
 

@@ -274,7 +274,7 @@ def force_rate(r, n, which, of, u, f):
 
 @kernel
 def add_force_rates(r, n, bodies, which, f, target, step):
-    """Subtract the derivative of J' lambda, less that of forces fixed to both bodies."""
+    """Subtract the derivative of J' lambda, less the part for forces fixed to both bodies."""
     body = bodies[0] if which == 0 else bodies[1]
     i = body.joint
     while i > 0:
@@ -295,7 +295,7 @@ def add_force_rates(r, n, bodies, which, f, target, step):
 
 @kernel
 def differentiate_forces(r, forces, target, step):
-    """Subtract the derivative of J' lambda from a matrix, less that of forces fixed to bodies."""
+    """Subtract the derivative of J' lambda from a matrix, except for forces fixed to bodies."""
     for n in range(packed.ncontacts(r)):
         if packed.body(r, n, 1) > 0 or packed.axes_of(r, n) != rows.LOCAL:
             bodies, f = rows.Pair(body_of(r, n, 0), body_of(r, n, 1)), contact_force(r, n, forces)
@@ -340,7 +340,7 @@ def add_contact_force(r, n, which, f, target):
 
 @kernel
 def add_contact_forces(r, forces, target):
-    """Subtract the forces of all contacts from those of bodies, about the first joint's origin."""
+    """Subtract the forces of all contacts from forces of bodies, about the first joint's origin."""
     for n in range(packed.ncontacts(r)):
         f = contact_force(r, n, forces)
         add_contact_force(r, n, 0, f, target)

@@ -41,7 +41,7 @@ Pair = namedtuple("Pair", "first second")               # of motions, one for ea
 
 @kernel
 def relative_position(r, i, j):
-    """From the origin of joint i to that of joint j; 0 is the root."""
+    """From the origin of joint i to the origin of joint j; 0 is the root."""
     p = al.zero3(la.load(r.work, ly.offset(r, ra.ROTATION)))
     while i != j:
         if i > j:
@@ -53,7 +53,7 @@ def relative_position(r, i, j):
 
 @kernel
 def placed(r, n, which):
-    """Frame c1 or c2 of contact n: its rotation, and its origin from that of its joint."""
+    """Frame c1 or c2 of contact n: its rotation, and its origin relative to its joint's origin."""
     X = packed.placement(r, n, which)
     R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * packed.body(r, n, which))
     return al.SE3(al.product(R, X.rotation), al.rotate(R, X.translation))

@@ -49,7 +49,7 @@ def zeros(r):
 
 @kernel
 def add_accelerations(r):
-    """The terms in parentheses above except those of d2ddq_dvdv; with M^-1 still to be applied.
+    """The terms in parentheses above, without d2ddq_dvdv; M^-1 is still to be applied.
 
     Computes eight rows j and a few columns k at a time. Row i of dM/dq is nonzero only for
     ancestors and descendants of velocity i.

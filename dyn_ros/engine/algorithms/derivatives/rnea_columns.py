@@ -153,7 +153,7 @@ def clear_composites(r):
 
 @kernel
 def composite_inertia(r, i):
-    """Return Y of the subtree of joint i, and add it to that of its parent."""
+    """Return Y of the subtree of joint i, and add it to its parent."""
     Y = al.load_inertia(r.work, ly.offset(r, COMPOSITE_INERTIA) + 10 * i)
     p = ly.offset(r, COMPOSITE_INERTIA) + 10 * ly.parent(r, i)
     al.store_inertia(r.work, p, al.inertia_add(al.load_inertia(r.work, p), Y))
@@ -162,7 +162,7 @@ def composite_inertia(r, i):
 
 @kernel
 def composite_coriolis(r, i):
-    """Return B of the subtree of joint i, and add it to that of its parent."""
+    """Return B of the subtree of joint i, and add it to its parent."""
     B = al.load_coriolis(r.work, ly.offset(r, COMPOSITE_CORIOLIS) + 12 * i)
     p = ly.offset(r, COMPOSITE_CORIOLIS) + 12 * ly.parent(r, i)
     al.store_coriolis(r.work, p, al.coriolis_add(al.load_coriolis(r.work, p), B))

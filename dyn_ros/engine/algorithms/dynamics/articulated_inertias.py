@@ -155,7 +155,7 @@ def articulated_inertias(model: Model, data: Data, q: ArrayLike, *,
                          threads: int = 1) -> tuple[Array, Array]:
     """Articulated-body inertia of each joint's subtree, whose other joints move freely.
 
-    The inertia that somebody feels who holds the body of the joint as a handle, if the joint and
+    The inertia of the body of the joint when it is moved as a handle, if the joint and
     everything between it and the root are removed: the force is this inertia times the
     acceleration of the body, plus a force that does not depend on it. I^A of Featherstone (2008),
     table 7.1; O(n). Includes ``model.armature`` of the joints behind the joint, but not of the

@@ -50,7 +50,7 @@ def composite_column(r, i, c, Y):
 
 @kernel
 def add_to_parent(r, field, i):
-    """Add the inertia of the subtree of joint i to that of its parent; return it."""
+    """Add the inertia of the subtree of joint i to its parent's; return it."""
     Y = al.load_inertia(r.work, ly.offset(r, field) + 10 * i)
     p = ly.offset(r, field) + 10 * ly.parent(r, i)
     al.store_inertia(r.work, p, al.inertia_add(al.load_inertia(r.work, p),
@@ -143,7 +143,7 @@ def move_bodies(r):
 
 @kernel
 def sum_up(r, field):
-    """Inward pass: sum the inertias of bodies to those of subtrees; row 0 is the whole robot."""
+    """Inward pass: sum the inertias of bodies over subtrees; row 0 is the whole robot."""
     ly.clear(r.work, ly.offset(r, field), 10)
     for i in range(ly.njoints(r), 0, -1):
         add_to_parent(r, field, i)

@@ -43,7 +43,7 @@ class Losses:
             self.kernel = model.damping, model.friction, self._velocity
 
     def removed(self, v: ArrayLike, tau: Any) -> Any:
-        """Efforts (..., nv) without what the kernels do not know; call before using ``kernel``."""
+        """Efforts (..., nv) without losses that kernels do not model; call before ``kernel``."""
         if self._model._drives is not self._drives:
             self._read()
         if self._own is None:

@@ -80,7 +80,7 @@ def step_factors(gain, dt):
 
 @kernel
 def filtered(factors, external, change, known_before, known):
-    """The residual after a step; change is that of the momentum."""
+    """The residual after a step, given the change of the momentum."""
     e, rest, rate = factors
     return e * external + rate * change - rest * (0.5 * (known_before + known))
 
@@ -203,7 +203,7 @@ step = Algorithm(
 
 
 class ObserverState(NamedTuple):
-    """What a momentum observer knows after a sample.
+    """The state of a momentum observer after a sample.
 
     Attributes
     ----------

@@ -93,7 +93,7 @@ def rate_of_turning(v, dv):
 
 @kernel
 def add_turning(r, v):
-    """Add the derivatives of (w x v, 0) to those of the spatial acceleration."""
+    """Add the derivatives of (w x v, 0) to the derivatives of the spatial acceleration."""
     for k in range(ly.nv(r)):
         v_dq = al.load_motion(r.work, ly.offset(r, V_DQ) + 6 * k)
         v_dv = al.load_motion(r.work, ly.offset(r, V_DV) + 6 * k)

@@ -122,7 +122,7 @@ def potential_energy_regressor(model: Model, data: Data, q: ArrayLike, *,
 
 
 def static_regressor(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
-    """Regressor Y of the center of mass: com = Y x, with the present total mass.
+    """Regressor Y of the center of mass: com = Y x, with the current total mass.
 
     x contains the first four parameters of each body, m, m cx, m cy, m cz, one body after the
     other. Y is divided by the total mass of the model, as in Pinocchio: it is linear only in

@@ -46,7 +46,7 @@ def observer_derivatives(v, s, ds, g):
 
 @kernel
 def store_regressors(r, observing):
-    """The regressor of the momentum; observing also that of its rate."""
+    """The regressor of the momentum; observing also the regressor of its rate."""
     ly.clear_sparse(r, MOMENTUM_REGRESSOR)
     if observing:
         ly.clear_sparse(r, MOMENTUM_OBSERVER_REGRESSOR)
