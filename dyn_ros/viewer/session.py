@@ -397,4 +397,4 @@ class Session:
             return "unknown position of " + abbreviated(unknown)
         manual = self._follower is not None
         return ("moved by the sliders" if manual else "receiving joint states") + (
-            "" if free else "; another program moves the robot, the sliders are read-only")
+            "" if free else "; another program moves the robot, so the sliders are read-only")

@@ -237,7 +237,7 @@ class Timeline:
             if age > self._patience(STOPPED):
                 texts.append(f"{name} has stopped; its markers are hidden")
             elif topic.last - topic.previous > self._patience(PATIENCE):
-                texts.append(f"{name} is too slow for the robot; its markers are hidden between")
+                texts.append(f"{name} is slower than the robot, so its markers are hidden at times")
         return texts
 
 

@@ -37,13 +37,13 @@ NONE = Progress()
 CURVES = {
     "gravity": Curve("#2f80ed", (), "The torque that holds the robot still in this position."),
     "nle": Curve("#2b9348", (6, 3),
-                 "Nonlinear effects: gravity, and Coriolis and centrifugal torques of the motion."),
+                 "Nonlinear effects, which are gravity, Coriolis and centrifugal torques."),
     "effort": Curve("#e0620d", (), "The torque that the motor applies, as measured."),
     "constraint": Curve("#a855d8", (2, 3),
                         "The torque that keeps the constraints of the node vereshchagin."),
     "push": Curve("#d63384", (), "The torque that your pull causes."),
     "residual": Curve("#8a7a00", (6, 3),
-                      "Measured effort minus the one that the model needs for this motion."),
+                      "Measured effort minus the effort that the model needs for this motion."),
     "external": Curve("#e03131", (), "The torque that the environment exerts, as estimated."),
 }
 """All curves, by name."""
@@ -64,7 +64,7 @@ ZERO = 1e-9             # smaller values are numerical noise [N m, N]
 LOOSE = 0.35            # the range shrinks when the lines fill less of it
 PREFIXES = ((1e4, 1e-3, "k"), (2e-2, 1.0, ""), (2e-5, 1e3, "m"), (0.0, 1e6, "\u00b5"))
 NOTHING = "nothing"
-UNKNOWN = "No torques yet: they are computed from states, and the nodes publish them."
+UNKNOWN = "No torques yet. The nodes publish them once joint states arrive."
 
 
 def line(text: str, kind: str = "") -> str:

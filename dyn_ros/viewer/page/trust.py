@@ -84,7 +84,7 @@ class Trust:
         except ValueError:
             return f"a request must name one host, but got {', '.join(hosts) or 'none'}"
         if not self._accepts(requested, address):
-            return (f"the host '{requested.host}' is not known here; open the page under another "
+            return (f"the host '{requested.host}' is not allowed; open the page under another "
                     f"address, such as localhost, or add '{requested.host}' to allowed_hosts")
         for origin in origins:
             if not self._is_own(origin, requested):
