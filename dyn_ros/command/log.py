@@ -63,9 +63,10 @@ def add_log(commands: Commands) -> None:
                          help="cutoff of the filters of accelerations, for torque, and of "
                               "positions, for velocities [Hz] (default: 10)")
     command.add_argument("--thresholds", type=Path, metavar="FILE.yaml",
-                         help="for contacts: thresholds and settings of the observer, which "
+                         help="thresholds and settings of the observer for contacts, which "
                               "`dyn_ros calibrate` writes")
-    arguments.add_observer(command, "that in --thresholds, or 100", "that in --thresholds, or 100")
+    default = "the value in --thresholds, or 100"
+    arguments.add_observer(command, default, default)
 
 
 def _log(options: argparse.Namespace) -> int:
