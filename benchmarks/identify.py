@@ -6,7 +6,7 @@
     figaroh-venv/bin/pip install figaroh==1.0.2 pin
     python benchmarks/identify.py --figaroh figaroh-venv/bin/python
 
-The recordings are those of the tests: excitation of 20 s (--seconds), 500 samples per second,
+Recordings are simulated as in the tests: excitation of 20 s (--seconds), 500 samples per second,
 encoders of 2^19 counts, 2 % noise of torques, friction and offsets. The true robots have other
 inertias than their descriptions. Errors are those of predicted torques for another motion, relative
 to their RMS, and without noise: the RMS over all joints, and the worst joint. FIGAROH runs in an

@@ -14,7 +14,7 @@ from .algorithm import ALGORITHMS, Algorithm
 _ARGUMENTS = {
     "model": ("Model", ""),
     "data": ("Data", "Created for this model. Holds the results of a single state until the next "
-                     "call; those of a batch are new arrays with a leading batch axis."),
+                     "call; results of a batch are new arrays with a leading batch axis."),
     "frame": ("str or int", "Name or index of a frame: link, joint or fixed joint."),
     "joint": ("str or int", "Name or index of a joint, in ``model.joint_names``."),
     "reference_frame": (
@@ -38,7 +38,7 @@ _ARGUMENTS = {
     "threads": ("int", "Number of threads for a batch."),
     "parameters": ("(..., 10) array_like",
                    "m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz [kg, kg m, kg m2]."),
-    "reference": ("(..., 10) array_like", "Those of another body; leading axes are broadcast."),
+    "reference": ("(..., 10) array_like", "Parameters of another body; leading axes broadcast."),
     "coordinates": ("(..., 10) array_like", "alpha, d1, d2, d3, s12, s23, s13, t1, t2, t3."),
 }
 _BY_FRAME = ("dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6)",
@@ -48,8 +48,8 @@ _BESIDE = {             # the same, beside another argument
     "contacts": {
         "f_ext": _BY_FRAME,
         "damping": ("float", "Added to the diagonal of J M^-1 J' [1/kg, 1/(kg m2)], 0 or more; for "
-                             "contacts in WORLD to that of the rows at c1."),
-        "restitution": ("float", "0: the contacts stay closed, to 1: no energy is lost."),
+                             "contacts in WORLD to the rows at c1."),
+        "restitution": ("float", "From 0 (the contacts stay closed) to 1 (no energy is lost)."),
     },
     "directions": {"f_ext": _BY_FRAME},
     "dimension": {
