@@ -36,7 +36,7 @@ class Examination:
 
     `findings` are in the order of the description. `unseen` has a line for each reason why shapes
     could not be examined, `links` the inertias of all links that have one, by the link's name. The
-    `negligible` links do not count beside those they are fixed to, such as those of sensors: only
+    `negligible` links, such as sensors, are light beside the links that they are fixed to; only
     findings that matter to other programs are reported for them.
     """
 
@@ -68,7 +68,7 @@ def examine_urdf(xml: str | bytes, root_joint: str | None = None, folders: Folde
         of a sourced ROS workspace.
     progress : callable, optional
         Called before each mesh is read, and at the end, with the number of meshes that have been
-        read, that of all, and the next one's file.
+        read, the number of all meshes, and the next file.
 
     Raises
     ------

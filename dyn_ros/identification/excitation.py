@@ -150,7 +150,7 @@ def excite(model: Model, *, duration: float = 20.0, period: float = 10.0, harmon
     random starts are improved by L-BFGS; the best one is returned.
 
     Positions, velocities and accelerations keep their limits at every instant, which follows from
-    the series; torques and the workspace do so at instants ten times as dense as those of the
+    the series; torques and the workspace do so at instants ten times as dense as in the
     optimization. **Collisions of the robot with itself, the floor or other things are not
     checked**: use ``workspace`` and look at the motion before you run it.
 
@@ -158,7 +158,7 @@ def excite(model: Model, *, duration: float = 20.0, period: float = 10.0, harmon
     ----------
     model : Model
         A robot with a fixed base, whose joints have one coordinate. Its torques and its limits are
-        those of the description; the margin is for what is wrong in it.
+        from the description; the margin allows for its errors.
     duration : float
         [s], rounded to whole periods.
     period : float

@@ -95,7 +95,7 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
                      friction: bool | None = None) -> PayloadEstimate:
     """Estimate mass, center of mass and inertia of a payload from measured torques.
 
-    The robot's own parameters and payloads are those of the model. A few poses at rest, with
+    The robot's own parameters and payloads are from the model. A few poses at rest, with
     different directions of gravity in the frame, determine mass and center of mass; the inertia
     requires rotations with acceleration. The result is physical.
 

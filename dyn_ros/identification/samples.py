@@ -190,8 +190,8 @@ class Samples:
 
         Samples are dropped that have the time stamp of the sample before or, in a motion, all its
         numbers; also where efforts that are published less often than positions repeat.
-        Stamps are corrected if they jitter, as those of a computer that receives messages: samples
-        are then equally spaced, or all positions of a row are late by the same time, where this
+        Stamps are corrected if they jitter, as after reception by a computer; samples are then
+        equally spaced, or all positions of a row are late by the same time, where this
         makes the motion smoother by more than the noise of the positions explains.
 
         For motions up to 0.5 to 2 Hz and 500 samples per second, encoders of 2^17 counts per

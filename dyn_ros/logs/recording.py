@@ -282,7 +282,7 @@ def read(path: str | PathLike[str], robot: Robot = None, *,
     joints : sequence of str
         Return only the columns of these joints, in this order.
     rate : float, optional
-        Return at most so many states a second, without resampling.
+        Largest number of states per second, which are selected, not resampled.
     staleness : float
         Largest difference between stamps within one state [s].
     root_joint : None, "floating" or "planar"

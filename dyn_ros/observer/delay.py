@@ -50,7 +50,7 @@ class EffortDelay(NamedTuple):
     Attributes
     ----------
     delay : float
-        Measured efforts are those of the motors so long ago; negative: they lead [s].
+        Delay of measured efforts behind the positions; negative: they lead [s].
     deviation : float
         Standard deviation of the delay [s]. It includes errors of the model, as far as the delays
         of joints differ because of them.

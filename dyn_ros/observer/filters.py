@@ -75,7 +75,7 @@ class DelayLine:
         Parameters
         ----------
         time : float
-            Later than that of the sample before [s].
+            Later than the previous sample [s].
         q : (nq,) ndarray
         v, tau : (nv,) ndarray
 

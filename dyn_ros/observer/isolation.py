@@ -40,8 +40,8 @@ class IsolatedContact:
     joints : tuple of str
         Joints whose external effort exceeds the threshold.
     link : str
-        The link that is most probably touched. Links that are fixed to each other are one body; the
-        name is that of its first link. Empty without a collision, or if the efforts are too large
+        The link that is most probably touched. Links that are fixed to each other are one body
+        with the name of its first link. Empty without a collision, or if the efforts are too large
         to compute with.
     possible_links : tuple of str
         All links that explain the efforts, with ``link``, most probable first. Those beyond it

@@ -156,8 +156,8 @@ class MomentumObserver:
         v : (nv,) array_like
             Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
         tau : (nv,) array_like
-            Torques that the drives exert, measured with q and v [N m, N]; of efforts in other
-            units those of ``measured_torque``. Zero for a floating base.
+            Torques that the drives exert, measured with q and v [N m, N]; see
+            ``measured_torque`` for efforts in other units. Zero for a floating base.
         dt : float
             Time since the previous sample [s], more than 0.
 
@@ -233,7 +233,7 @@ class MomentumObserver:
     def covariance(self) -> Array | None:
         """Covariance of the latest external efforts due to noise, (nv, nv) [N2 m2, N2].
 
-        For "kalman" that of the filter. For the other methods that of the stationary filter, for
+        For "kalman", it is the filter's. For the other methods, it is the stationary filter's, for
         the latest configuration and step; None before the first sample, and without
         ``torque_noise`` and ``velocity_noise``. Errors of the model are not included.
         """

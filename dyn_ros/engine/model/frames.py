@@ -25,7 +25,7 @@ class ReferenceFrame(enum.IntEnum):
 
     Examples
     --------
-    The angular velocity of the tool, in its own axes and in those of the world:
+    The angular velocity of the tool, in its own axes and in the world:
 
     >>> local = dyn_ros.frame_velocity(model, data, q, v, "tool", ReferenceFrame.LOCAL).copy()
     >>> world = dyn_ros.frame_velocity(

@@ -53,7 +53,7 @@ class Model(ConfigurationSpace, Inertias):
         Joints, fixed joints and links; then the frames that were added.
     idx_q, idx_v, nqs, nvs : tuple of int, length njoints
         Index of the first number of each joint in q and v, and count of its numbers. A mimic
-        joint has no numbers of its own and refers to those of its master.
+        joint has no numbers of its own and refers to its master's.
     parents : tuple of int, length njoints
         Index of the parent of each joint, -1 for the universe. A parent precedes its children.
     row_parents : tuple of int, length nv
@@ -121,7 +121,7 @@ class Model(ConfigurationSpace, Inertias):
                        strict: bool = False) -> Model:
         """Read a robot from a URDF file or a pipe.
 
-        The other parameters are those of ``from_urdf``.
+        The other parameters are as in ``from_urdf``.
         """
         return cls.from_urdf(read_description(path), root_joint, gravity, mimic, strict)
 
@@ -129,7 +129,7 @@ class Model(ConfigurationSpace, Inertias):
         """The robot with some of its joints locked, as a model of its own.
 
         Bodies that can no longer move relative to each other are merged, with their payloads. All
-        frames remain, with the same indices; those of locked joints become fixed joints. The other
+        frames remain, with the same indices; locked joints become fixed joints. The other
         joints keep their order, limits, armature, damping and friction. Corresponds to
         Pinocchio's buildReducedModel.
 
@@ -215,8 +215,8 @@ class Model(ConfigurationSpace, Inertias):
             "planar" or "floating". By default it is fixed or, if the other robot has a root joint,
             moves by this one.
         name : str, optional
-            Of the joint. By default that of the root link with the suffix "_joint", or that of the
-            root joint, after the prefix.
+            Name of the joint. By default, it is the prefix and the name of the root link with the
+            suffix "_joint", or the name of the root joint.
         prefix : str
             Put before all names of the other robot: joints, links, frames and payloads. No name of
             this robot may be among them then.
@@ -300,11 +300,10 @@ class Model(ConfigurationSpace, Inertias):
         q : (nq,) or (B, nq) array_like, optional
             Configuration [rad, m]. Required unless the axes move with the frames.
         axes : str or ReferenceFrame, optional
-            The axes in which all wrenches are expressed: those of a frame, by name, or of the
-            world, "world", which is the same as LOCAL_WORLD_ALIGNED. If a frame has the name
-            "world", it selects this frame. With WORLD, wrenches are expressed in the world, and
-            act at its origin. Default: LOCAL, each wrench is expressed in the frame that it acts
-            on.
+            The axes in which all wrenches are expressed: the name of a frame, or "world", which
+            is the same as LOCAL_WORLD_ALIGNED. If a frame has the name "world", it selects this
+            frame. With WORLD, wrenches are expressed in the world, and act at its origin. Default:
+            LOCAL, each wrench is expressed in the frame that it acts on.
 
         Returns
         -------

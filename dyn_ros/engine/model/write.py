@@ -30,7 +30,7 @@ def write_urdf(xml: Text, model: Model, *, payloads: bool = False) -> Text:
     """Write the inertias, damping and friction of a model into the URDF that it was read from.
 
     Only numbers in <inertial> and <dynamics> change, where the values of the model differ from
-    those of the text; missing elements are inserted. All else remains byte by byte: comments,
+    the text; missing elements are inserted. All else remains byte by byte: comments,
     formatting, the order of attributes, and the encoding.
 
     If several links are fixed to a joint, the first of them that has mass receives the

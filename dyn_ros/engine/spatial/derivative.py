@@ -123,7 +123,7 @@ class TransformDerivative(Derivative):
 
     Notes
     -----
-    ``dX * Y`` is the derivative of X Y with Y constant, ``Y * dX`` that of Y X;
+    ``dX * Y`` is the derivative of X Y with Y constant, ``Y * dX`` of Y X;
     ``dX + dZ``, ``dX - dZ``, ``-dX`` and ``2 * dX`` are linear combinations;
     ``np.asarray(dX)`` is the 4 x 4 matrix. Its last row is zeros, as in iDynTree, whose
     documentation shows a 1 there.
@@ -231,7 +231,7 @@ class TransformSecondDerivative(Derivative):
 
     Notes
     -----
-    ``ddX * Y`` is the second derivative of X Y with Y constant, ``Y * ddX`` that of Y X; sums
+    ``ddX * Y`` is the second derivative of X Y with Y constant, ``Y * ddX`` of Y X; sums
     and multiples are as for a TransformDerivative.
 
     Examples

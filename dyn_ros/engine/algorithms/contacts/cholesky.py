@@ -68,7 +68,7 @@ class ContactCholesky:
     matrix : (m + nv, m + nv) ndarray
         K: the m rows of the contacts first.
     U : (m + nv, m + nv) ndarray
-        Unit upper triangular; its last nv columns are zero outside of the tree.
+        Unit upper triangular; its last nv columns are zero outside the tree.
     D, Dinv : (m + nv,) ndarray
         The diagonal, negative in the rows of contacts, and its inverse.
 

@@ -34,9 +34,9 @@ class Contact:
         6: the pose, whose spatial acceleration is constrained. 3: the position of the origin, whose
         classical acceleration is constrained.
     reference_frame : ReferenceFrame
-        The axes of accelerations and forces. LOCAL: those of c1. LOCAL_WORLD_ALIGNED: those of the
-        world, at the origin of c1. WORLD: those of the world, at its origin; for a contact of
-        dimension 3 the same as LOCAL_WORLD_ALIGNED.
+        The axes of accelerations and forces. LOCAL: the axes of c1. LOCAL_WORLD_ALIGNED: the axes
+        of the world, at the origin of c1. WORLD: the axes of the world, at its origin; for a
+        contact of dimension 3 the same as LOCAL_WORLD_ALIGNED.
     other : str or int, optional
         Name or index of the frame of the other link. Default: the world.
     placement : (4, 4) array_like or SE3, optional
@@ -152,7 +152,7 @@ def _gain(name: str, value: float) -> float:
 class ContactForces(Mapping[str, Array]):
     """The forces of contacts, by name.
 
-    For a single state, the arrays are views of ``Data``, and the numbers those of its last call;
+    For a single state, the arrays are views of ``Data``, and the numbers are from its last call;
     for a batch, all have a leading batch axis.
 
     Attributes

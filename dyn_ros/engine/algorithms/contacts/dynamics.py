@@ -114,7 +114,7 @@ def contact_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: 
     residual : float, optional
         Iterate until all rows are satisfied to this number [m/s2, rad/s2]; needs damping.
     max_iterations : int
-        At most so many proximal iterations.
+        Largest number of proximal iterations.
 
     Returns
     -------

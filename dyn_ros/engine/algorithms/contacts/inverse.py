@@ -261,7 +261,7 @@ def contact_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Arra
     ContactForces
         By name, in the axes of each contact [N, N m]; ``data.lambda_c``. ``residual`` is the
         largest torque [N m, N] that the contacts cannot explain. If ``rank`` is less than m, the
-        torques do not determine all forces; they are those of least norm.
+        torques do not determine all forces; the result has the least norm.
 
     Examples
     --------

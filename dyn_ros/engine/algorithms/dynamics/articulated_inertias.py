@@ -179,7 +179,7 @@ def articulated_inertias(model: Model, data: Data, q: ArrayLike, *,
 
     Examples
     --------
-    Behind the last joint nothing moves freely: the inertia is that of its body.
+    Behind the last joint nothing moves freely, so the inertia is its body's.
 
     >>> Yaba, oYaba = dyn_ros.articulated_inertias(model, data, q)
     >>> np.allclose(Yaba[-1], np.asarray(model.inertias[-1]))

@@ -81,7 +81,7 @@ def body_regressor(v: ArrayLike, a: ArrayLike) -> Array:
     v : (6,) or (B, 6) array_like
         Spatial velocity of the frame (linear, angular) [m/s, rad/s].
     a : (6,) or (B, 6) array_like
-        Its spatial acceleration minus that of gravity (linear, angular) [m/s2, rad/s2].
+        Its spatial acceleration minus gravity (linear, angular) [m/s2, rad/s2].
 
     Returns
     -------

@@ -225,7 +225,7 @@ def normal_equations(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Ar
     Torque k is the row of ``joint_torque_regressor`` times the inertial parameters of all bodies,
     plus the features of velocity k times further parameters of this velocity alone. The
     weighted sum of the squared residuals is ``x' WW[k] x - 2 x' Wy[k] + yy[k]``, with x these
-    parameters. The sums of several batches can be added, as can those of several velocities, each
+    parameters. The sums of several batches or velocities can be added, each
     divided by the variance of its torque. The rows of the states are not stored, so that the
     memory does not depend on their number; O(B nv njoints^2).
 
