@@ -93,7 +93,7 @@ def _identify(options: argparse.Namespace) -> None:
             options, model, lambda done, what: show(completed=done, description=what))
         unseen = _validated(options, model, result)
     with reported():
-        _write(options, result, unseen)
+        _write(options, model, result, unseen)
     if gains is not None:
         tables.show_gains(result.model.velocity_names, gains)
         for name, upper in zip(result.model.velocity_names, gains.upper):
@@ -200,9 +200,10 @@ def _constants(options: argparse.Namespace, model: Model) -> Array | None:
     return constants
 
 
-def _write(options: argparse.Namespace, result: Identification, unseen: Sequence[JointResult]
-           ) -> None:
+def _write(options: argparse.Namespace, model: Model, result: Identification,
+           unseen: Sequence[JointResult]) -> None:
     if options.output:
+        from ..identification.locking import with_drives
         description = arguments.robot_text(options)
         if options.robot.is_file() and description == options.source:
             result.write_urdf(options.robot, options.output)
@@ -210,7 +211,7 @@ def _write(options: argparse.Namespace, result: Identification, unseen: Sequence
             text = write_urdf(description, result.identified)
             options.output.write_bytes(text.encode(encoding_of(text.encode())))
         drives = options.output.with_suffix(".drives.yaml")
-        save_drives(result.identified, drives)
+        save_drives(with_drives(model, result.identified), drives)
         print(f"wrote {options.output}, and {drives} with what a URDF cannot express")
     if options.report:
         from ..identification.report import write_report

@@ -3,6 +3,7 @@
 """Joints that are locked for an identification: those that were not recorded, or do not move."""
 from __future__ import annotations
 
+import copy
 import dataclasses
 import difflib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -166,6 +167,17 @@ def without_unrecorded(model: Model, recorded: Collection[str],
             position = positions.get(name)
             locked[name] = _nearest_to_zero(model, name) if position is None else position
     return (_reduced(model, locked), (_line(locked, "no columns"),)) if locked else (model, ())
+
+
+def with_drives(model: Model, reduced: Model) -> Model:
+    """A robot with the drives, rotor inertias and friction of one in which joints are locked."""
+    rows, robot = remaining(model, reduced)[1], copy.copy(model)
+    for name in ("armature", "damping", "friction"):
+        values = getattr(model, name).copy()
+        values[rows] = getattr(reduced, name)
+        setattr(robot, name, values)
+    robot.drives = model.drives.put(rows.tolist(), reduced.drives)
+    return robot
 
 
 def remaining(model: Model, reduced: Model) -> tuple[NDArray[np.int_], NDArray[np.int_]]:

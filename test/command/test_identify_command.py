@@ -59,6 +59,18 @@ def test_locked_joints(table, tmp_path, capsys):
     assert dyn_ros.Model.from_urdf_file(output).nv == 6
 
 
+def test_drives_of_locked_joints_are_kept(table, tmp_path):
+    drives, output = tmp_path / "drives.yaml", tmp_path / "new.urdf"
+    drives.write_text("joints: {wrist_3_joint: {unit: A, gain: 2.5, gravity_compensated: true}, "
+                      "elbow_joint: {offset: 0.5}}")
+    assert run("identify", UR10, table, "--lock", "wrist_3_joint", "--drives", drives, "-o",
+               output) == 0
+    found = yaml.safe_load((tmp_path / "new.drives.yaml").read_text())["joints"]
+    kept = {"unit": "A", "gain": 2.5, "gravity_compensated": True}
+    assert found["wrist_3_joint"].items() >= kept.items()
+    assert found["elbow_joint"]["friction"] > 0.0 and found["elbow_joint"]["offset"] != 0.5
+
+
 @pytest.mark.parametrize("options, known", [([], True), (["--no-shapes"], False)])
 def test_shapes_are_those_of_the_description(table, options, known):
     with mock.patch.object(identification, "identify", wraps=identification.identify) as called:

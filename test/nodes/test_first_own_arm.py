@@ -125,3 +125,5 @@ def test_a_description_without_masses_is_refused(folder, monkeypatch, capsys):
     assert cli.main(words) == 2
     assert "no joint moves a mass in the description" in capsys.readouterr().err
     assert "`no joint moves a mass in the description`" in PAGE.read_text()
+    command = (ROOT / "dyn_ros" / "command" / "identify.py").read_text()
+    assert "the gain is not determined" in command and "`the gain is not" in PAGE.read_text()

@@ -32,6 +32,7 @@ UNTESTABLE = {      # commands of other packages by their beginning, and why the
     "use_currents_as_efforts:=": "needs the driver and the robot",
     "ros2 launch franka_bringup franka.launch.py robot_type:=fr3 robot_ip:=172.16.0.2":
         "needs the driver and the robot",
+    "ros2 launch tiago_bringup tiago_bringup.launch.py": "needs the robot",
     "ros2 bag record -s mcap -o free ": "needs rosbag2; the simulated driver writes the bag",
     "ros2 topic echo --once --full-length --field data /robot_description > ":
         "needs ros2cli; the test writes what it prints",
@@ -45,7 +46,8 @@ class Page:
     def __init__(self, name, folder):
         self.path, self.folder = PAGES / name, folder
         text = self.path.read_text()
-        self.blocks = re.findall(r"`(\S+\.yaml)`(?:(?!```).)*?```yaml\n(.*?)```", text, re.DOTALL)
+        self.blocks = re.findall(r"Save [^`]* as\s`(\S+\.yaml)`(?:(?!```).)*?```yaml\n(.*?)```",
+                                 text, re.DOTALL)
         for file, content in self.blocks:
             (folder / file).write_text(content)
         self.left = [command for command in commands(self.path)
