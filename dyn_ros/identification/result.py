@@ -238,7 +238,8 @@ class Identification:
     def write_drives(self, path: str | PathLike[str]) -> None:
         """Write what a URDF cannot express, for ``dyn_ros.load_drives``.
 
-        These are rotor inertias, offsets, further friction, and what efforts are.
+        These are rotor inertias, offsets, further friction, and what efforts are. Joints that were
+        locked are not in the file.
 
         Raises
         ------
