@@ -24,7 +24,7 @@ from ..observer.thresholds import (
 )
 from .formats.sources import open_source
 from .part import read_part
-from .quantities import THRESHOLDS, Settings, observe
+from .quantities import THRESHOLDS, Settings, joints_of, observe
 from .recording import incomplete_of, warnings_of
 from .selection import Request, prepared
 from .units import constant_efforts, wrong_units
@@ -90,7 +90,8 @@ def calibrate(model: Model, paths: Sequence[Path], *, gain: float | None = None,
     gain = min(_FASTEST, _PER_SAMPLE / dt) if gain is None else gain
     settings = Settings(gain=gain, smoothing=gain if smoothing is None else smoothing,
                         friction_velocity=SLOW, effort_delay=effort_delay,
-                        effort_constant=tuple(effort_constant), velocity=velocity, cutoff=cutoff)
+                        effort_constant=tuple(effort_constant), velocity=velocity, cutoff=cutoff,
+                        calibrated=joints_of(model))
     free = [_observed(model, path, states, settings) for path, states in parts]
     friction = friction_at_rest(model)
     warnings = [f"{path}: {text}" for path, states in parts for text in (
@@ -170,8 +171,9 @@ def save(calibration: Calibration, name: str, path: str | PathLike[str]) -> None
     """Write parameters of the observer node."""
     import yaml
     limits, settings = calibration.thresholds, calibration.settings
-    values: dict[str, Any] = {key: _rounded(getattr(settings, key)) for key in _WRITTEN
-                              if getattr(settings, key) != getattr(Settings(), key)}
+    values: dict[str, Any] = {"joints": list(settings.calibrated)}
+    values |= {key: _rounded(getattr(settings, key)) for key in _WRITTEN
+               if getattr(settings, key) != getattr(Settings(), key)}
     for field, key in THRESHOLDS.items():
         values[key] = _rounded(getattr(limits, field))
     noise = np.maximum(np.hypot(limits.mean, limits.deviation), _LEAST_NOISE)
@@ -205,6 +207,8 @@ def load(path: str | PathLike[str]) -> dict[str, Any]:
                                            "effort_delay", "max_gap", "method") if key in values}
     if not found.get("thresholds_fixed"):
         raise ValueError(expected)
+    if any(len(found[name]) > 1 for name in found if name.startswith("thresholds_")):
+        found["calibrated"] = tuple(map(str, _several(values.get("joints"))))
     try:
         Settings(**found)
     except ValueError as error:

@@ -43,7 +43,7 @@ _OF_OBSERVER = {"residual": ("residual",), "external": ("external",),
 
 def select(model: Model, joints: Sequence[str] = ()) -> tuple[list[int], list[int]]:
     """Rows in q and in v of joints, by name; none: of all that have coordinates of their own."""
-    own = [name for name, nv in zip(model.joint_names, model.nvs) if nv]
+    own = joints_of(model)
     for name in joints:
         if name not in own:
             what = ("is a mimic joint, without coordinates of its own"
@@ -289,9 +289,17 @@ def observe(model: Model, states: Any, settings: Settings, wanted: Collection[st
                                      is_moving_known(states, settings.max_gap), wanted)
 
 
+def joints_of(model: Model) -> tuple[str, ...]:
+    """The joints with coordinates of their own."""
+    return tuple(name for name, nv in zip(model.joint_names, model.nvs) if nv)
+
+
 def thresholds(model: Model, settings: Settings) -> Thresholds:
     """The thresholds of contacts, of all velocities."""
-    numbers = {}
+    own, numbers = joints_of(model), {}
+    if settings.calibrated not in ((), own):
+        raise ValueError(f"thresholds: of a robot with the joints {', '.join(settings.calibrated)};"
+                         f" this one has {', '.join(own)}; calibrate them for this robot")
     for field, name in THRESHOLDS.items():
         values = getattr(settings, f"thresholds_{field}") or (0.0,)
         if len(values) not in (1, model.nv):

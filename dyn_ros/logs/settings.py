@@ -50,6 +50,7 @@ class Settings:
     thresholds_fixed: tuple[float, ...] = ()        # [N m, N]
     thresholds_per_speed: tuple[float, ...] = ()    # [N m s, N s]
     thresholds_at_rest: tuple[float, ...] = ()      # [N m, N]
+    calibrated: tuple[str, ...] = ()        # joints of the robot of thresholds; empty: unknown
     cutoff: float = 10.0    # of the zero-phase filter of accelerations and rates of positions [Hz]
     velocity: bool | None = True            # measured; False: rates of the positions; None: these
                                             # where none are measured
@@ -59,7 +60,7 @@ class Settings:
             raise ValueError(f"method: expected one of {', '.join(METHODS)}, got "
                              f"{self.method!r:.80}")
         for name, value in vars(self).items():
-            if name in ("joints", "method", "friction", "velocity"):
+            if name in ("joints", "method", "friction", "velocity", "calibrated"):
                 continue
             name, numbers = THRESHOLDS.get(name.removeprefix("thresholds_"), name), _numbers(
                 name, value)

@@ -74,8 +74,11 @@ def test_the_file(place):
 def test_the_node_has_these_parameters(place):
     pytest.importorskip("rclpy", reason="no ROS: run `make test`")
     pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
+    from dyn_ros.nodes.base import parameters as common
     from dyn_ros.nodes.observer_node import SPECS
-    assert parameters(place / "thresholds.yaml").keys() <= {spec.name for spec in SPECS}
+    values = parameters(place / "thresholds.yaml")
+    assert values.keys() <= {spec.name for spec in (*common.SPECS, *SPECS)}
+    assert values["joints"] == list(load("ur10").joint_names)       # all, in their order
 
 
 def test_what_is_printed(place, tmp_path, capsys):
@@ -368,3 +371,21 @@ def test_velocities_of_usual_filters_are_not_late(place, tmp_path, capsys):
     assert run("calibrate", place / "arm.urdf", tmp_path / "free.csv", "--drives",
                place / "arm.drives.yaml", "-o", tmp_path / "thresholds.yaml") == 0
     assert "lag" not in capsys.readouterr().err
+
+
+def test_thresholds_of_another_robot(place, tmp_path, capsys):
+    """It has as many joints, with other names."""
+    other = (place / "arm.urdf").read_text().replace("wrist_3_joint", "flange_joint")
+    (tmp_path / "other.urdf").write_text(other)
+    table = (place / "pushed.csv").read_text().replace("wrist_3_joint", "flange_joint")
+    (tmp_path / "pushed.csv").write_text(table)
+    assert run("log", tmp_path / "pushed.csv", "--robot", tmp_path / "other.urdf", "--compute",
+               "contacts", "--thresholds", place / "thresholds.yaml") == 2
+    error = " ".join(capsys.readouterr().err.split())
+    assert "thresholds: of a robot with the joints shoulder_pan_joint" in error
+    assert "flange_joint; calibrate them for this robot" in error
+    values = parameters(place / "thresholds.yaml")          # as of an older version
+    assert values.pop("joints")[5] == "wrist_3_joint"
+    (tmp_path / "old.yaml").write_text(yaml.safe_dump(values))
+    assert run("log", tmp_path / "pushed.csv", "--robot", tmp_path / "other.urdf", "--compute",
+               "contacts", "--thresholds", tmp_path / "old.yaml", "--workers", 1) == 0

@@ -23,7 +23,7 @@ OBSERVER = {"thresholds.fixed": [], "thresholds.per_speed": [], "thresholds.at_r
 def node_values(settings):
     """The parameters of the observer node."""
     values = {name: value for name, value in dataclasses.asdict(settings).items()
-              if name not in ("joints", "cutoff", "velocity")}
+              if name not in ("joints", "cutoff", "velocity", "calibrated")}
     for name in ("torque", "velocity", "disturbance"):
         values[f"noise.{name}"] = values.pop(f"noise_{name}")
     for field, name in THRESHOLDS.items():
