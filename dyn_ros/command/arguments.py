@@ -219,6 +219,8 @@ count = _type(int, lambda text: text.isdecimal() and int(text) > 0,
 folder = _type(Path, os.path.isdir, " is not a folder")
 page = _type(Path, lambda text: Path(text).suffix.lower() in (".html", ".htm"),
              ": expected a file that ends with .html")
+yaml_file = _type(Path, lambda text: Path(text).suffix.lower() in (".yaml", ".yml"),
+                  ": YAML is written; expected a file that ends with .yaml")
 
 
 def _moment(text: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import arguments, recorded
@@ -25,7 +24,8 @@ def add_calibrate(commands: Commands) -> None:
     arguments.add_robot(command)
     arguments.add_drives(command)
     arguments.add_recordings(command)
-    command.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.yaml",
+    command.add_argument("-o", "--output", type=arguments.yaml_file, required=True,
+                         metavar="FILE.yaml",
                          help="write parameters of observer_node, also for log --thresholds")
     arguments.add_root_joint(command)
     recorded.add_velocity(command)

@@ -175,9 +175,11 @@ def _validated(options: argparse.Namespace, model: Model, result: Identification
     if not options.validate:
         return ()
     from ..identification import Samples
+    from ..logs.formats.sources import discover
     joined = Samples.concatenate([
         recorded.read_one(options, model, result.model, path, cutoff=result.samples.cutoff)
-        for path in options.validate])
+        for given in options.validate
+        for path in (discover(given) if given.is_dir() else [given])])
     constants = result.identified.drives.gain / result.model.drives.gain
     return result.errors(dataclasses.replace(
         joined, tau=rescaled(result.model, joined.q, joined.tau, constants)))

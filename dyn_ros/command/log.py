@@ -72,6 +72,8 @@ def add_log(commands: Commands) -> None:
 def _log(options: argparse.Namespace) -> int:
     if options.scheduler is not None and options.out is None:
         raise UsageError("--scheduler: pass --out too, a folder that all workers can write to")
+    if options.out is not None and options.out.exists() and not options.out.is_dir():
+        raise UsageError(f"--out: {options.out} is a file; choose the name of a folder")
     if options.plot is not None and options.format != "parquet":
         raise UsageError("--plot: results in MCAP cannot be plotted; use --format parquet")
     with _terminable():
@@ -113,7 +115,7 @@ def _prepared(options: argparse.Namespace, out: Path) -> Log:
     """Check everything that can be checked before the work begins."""
     from ..logs.formats.sources import discover
     from ..logs.log import OF_EFFORTS, Log, Write, described
-    from ..logs.quantities import overlap, thresholds
+    from ..logs.quantities import overlap, require_thresholds, thresholds
     from ..logs.selection import Request
     settings = _settings(options)
     wanted = options.compute or ["state"]
@@ -123,9 +125,8 @@ def _prepared(options: argparse.Namespace, out: Path) -> Log:
     for option in ("drives", "columns", "lock"):
         if getattr(options, option) and options.robot is None:
             raise UsageError(f"--{option}: pass --robot too, the description of the robot")
-    if "contacts" in quantities and options.thresholds is None:
-        raise UsageError("contacts: pass --thresholds FILE.yaml, which `dyn_ros calibrate` writes "
-                         "from recordings in which nothing touches the robot")
+    if "contacts" in quantities:
+        require_thresholds(settings)
     paths = discover(options.recordings)
     model = whole = None if options.robot is None else arguments.read_model(options)
     if whole is not None:

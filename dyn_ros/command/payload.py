@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import arguments, recorded
@@ -25,7 +24,7 @@ def add_payload(commands: Commands) -> None:
     arguments.add_recordings(command)
     command.add_argument("--load-frame", required=True, metavar="FRAME",
                          help="whose link carries the load, and in which it is expressed")
-    command.add_argument("-o", "--output", type=Path, metavar="FILE.yaml",
+    command.add_argument("-o", "--output", type=arguments.yaml_file, metavar="FILE.yaml",
                          help="write a request of the service ~/set_payload of the nodes")
     command.add_argument("--name", default=_NAME,
                          help=f"of the payload in this request (default: {_NAME})")

@@ -18,6 +18,7 @@ from .motion.filtering import is_actuated
 from .samples import Samples
 
 TERMS = ("stribeck", "root_friction", "load_friction")
+SLOWEST = 1e-6          # rad/s, m/s: of the decrease of Stribeck friction; less is not measured
 _STRETCHES = 8          # of consecutive samples, each predicted by all others
 _MOST = 6               # of them, in which a term must lower the error
 _BETTER = 0.96          # of the squared error, at most, with a term that is chosen

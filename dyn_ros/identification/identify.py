@@ -21,7 +21,7 @@ from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
 from ..engine.model.inputs import one_each, positive_each, require_model
 from .base_parameters import FEATURES, Unknowns, structure, undetermined
-from .friction_terms import TERMS, FrictionTerms, choose_terms
+from .friction_terms import SLOWEST, TERMS, FrictionTerms, choose_terms
 from .least_squares import (
     Fit,
     Problem,
@@ -209,7 +209,7 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     chosen = FEATURES[not armature:1 + 3 * friction]
     given = None if noise is None else positive_each("noise", noise, model.nv)
     velocity = (np.full(model.nv, np.inf) if stribeck is None
-                else positive_each("stribeck", stribeck, model.nv))
+                else positive_each("stribeck", stribeck, model.nv, SLOWEST))
     _require_options(regularization, huber, held_out, contact_dimension)
     training, held = blocks(len(samples), held_out, seed,
                             _HELD_CONTACTS if samples.contacts else _HELD)

@@ -23,7 +23,7 @@ from ..observer.thresholds import (
     friction_at_rest,
 )
 from .formats.sources import open_source
-from .part import read_part
+from .part import PartStates, read_part
 from .quantities import THRESHOLDS, Settings, joints_of, observe
 from .recording import incomplete_of, warnings_of
 from .selection import Request, prepared
@@ -85,16 +85,22 @@ def calibrate(model: Model, paths: Sequence[Path], *, gain: float | None = None,
     thresholds allow for friction in any direction, friction is proportional to the velocity: its
     error is then at most the friction. ``velocity`` and ``cutoff`` are as in ``Settings``.
     """
-    parts = [(path, _states(model, path, request)) for path in paths]
+    read = [(path, _read(model, path, request)) for path in paths]
+    parts = [(path, part.own) for path, part in read]
     dt = float(np.median(np.concatenate([1e-9 * np.diff(states.stamp) for _, states in parts])))
-    gain = min(_FASTEST, _PER_SAMPLE / dt) if gain is None else gain
+    usual = min(_FASTEST, _PER_SAMPLE / dt)
+    gain = usual if gain is None else gain
+    if gain * dt >= 1.0:
+        raise ValueError(f"gain: expected less than the sampling rate of the recordings, "
+                         f"{1.0 / dt:.4g}/s, got {gain:g}; the default is {usual:.3g}")
     settings = Settings(gain=gain, smoothing=gain if smoothing is None else smoothing,
                         friction_velocity=SLOW, effort_delay=effort_delay,
                         effort_constant=tuple(effort_constant), velocity=velocity, cutoff=cutoff,
                         calibrated=joints_of(model))
     free = [_observed(model, path, states, settings) for path, states in parts]
     friction = friction_at_rest(model)
-    warnings = [f"{path}: {text}" for path, states in parts for text in (
+    warnings = [f"{path}: {text}" for path, part in read for text in part.problems]
+    warnings += [f"{path}: {text}" for path, states in parts for text in (
         *constant_efforts(model, states), *velocity_notes(model, states, settings),
         *wrong_units(model, states, settings))]
 
@@ -119,7 +125,7 @@ def calibrate(model: Model, paths: Sequence[Path], *, gain: float | None = None,
                        warnings)
 
 
-def _states(model: Model, path: Path, request: Mapping[str, Any]) -> Any:
+def _read(model: Model, path: Path, request: Mapping[str, Any]) -> PartStates:
     wanted = Request(model, size=float("inf"), **request)
     selection, parts, damage, interval = prepared(
         open_source(path, wanted.columns.get(path)), wanted)
@@ -138,7 +144,7 @@ def _states(model: Model, path: Path, request: Mapping[str, Any]) -> Any:
         raise ValueError(f"{path}: expected states with stamps that advance, got "
                          f"{len(part.own.stamp)} from {1e-9 * part.own.stamp[0]:.6f} s to "
                          f"{1e-9 * part.own.stamp[-1]:.6f} s; record it again, in order of time")
-    return part.own
+    return part
 
 
 def _observed(model: Model, path: Path, states: Any, settings: Settings) -> Undisturbed:

@@ -296,6 +296,7 @@ def joints_of(model: Model) -> tuple[str, ...]:
 
 def thresholds(model: Model, settings: Settings) -> Thresholds:
     """The thresholds of contacts, of all velocities."""
+    require_thresholds(settings)
     own, numbers = joints_of(model), {}
     if settings.calibrated not in ((), own):
         raise ValueError(f"thresholds: of a robot with the joints {', '.join(settings.calibrated)};"
@@ -307,7 +308,11 @@ def thresholds(model: Model, settings: Settings) -> Thresholds:
                              f"{', '.join(model.velocity_names)}; got {len(values)}; calibrate "
                              "them for this robot")
         numbers[field] = np.broadcast_to(np.array(values, float), model.nv)
-    if not settings.thresholds_fixed:
-        raise ValueError("contacts require thresholds: pass --thresholds FILE, which `dyn_ros "
-                         "calibrate` writes from recordings in which nothing touches the robot")
     return Thresholds(**numbers)
+
+
+def require_thresholds(settings: Settings) -> None:
+    """Raise a ValueError if contacts cannot be computed, for lack of thresholds."""
+    if not settings.thresholds_fixed:
+        raise ValueError("contacts: pass --thresholds FILE.yaml, which `dyn_ros calibrate` writes "
+                         "from recordings in which nothing touches the robot")

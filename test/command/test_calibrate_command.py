@@ -282,6 +282,44 @@ def test_locked_joints(place, tmp_path, capsys):
         model, dyn_ros.Data(model), q)[:, 2], atol=1e-9)
 
 
+@pytest.mark.parametrize("gain", [100.0, 1e9])
+def test_a_gain_beyond_the_sampling_rate(place, tmp_path, capsys, gain):
+    assert run("calibrate", place / "arm.urdf", place / "free_1.csv", "--gain", gain, "-o",
+               tmp_path / "thresholds.yaml") == 2
+    assert "gain: expected less than the sampling rate of the recordings, 100/s" in (
+        capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("command", ["calibrate", "payload"])
+def test_a_name_that_is_not_of_yaml(place, tmp_path, capsys, command):
+    with pytest.raises(SystemExit):
+        run(command, place / "arm.urdf", place / "free_1.csv", "-o", tmp_path / "x.csv")
+    assert "YAML is written; expected a file that ends with .yaml" in " ".join(
+        capsys.readouterr().err.split())
+
+
+def test_corrupt_rows_at_the_ends(place, tmp_path, capsys):
+    """As of a recording that was started in the middle of a message: rows before it count, too."""
+    names, *lines = (place / "free_1.csv").read_text().splitlines()
+    clean = lines[8:-3]
+    wrong = [line.split(",") for line in lines]
+    wrong[3][2] = wrong[5][4] = "253.0"     # among rows that are corrupt
+    wrong[7][9], wrong[-3][0] = "1e300", "1e150"
+    for name, rows in (("clean", clean), ("corrupt", map(",".join, wrong))):
+        (tmp_path / f"{name}.csv").write_text("\n".join([names, *rows]) + "\n")
+        assert run("calibrate", place / "arm.urdf", tmp_path / f"{name}.csv", "--drives",
+                   place / "arm.drives.yaml", "-o", tmp_path / f"{name}.yaml") == 0
+    error = capsys.readouterr().err
+    assert "of the motor" not in error
+    assert "left out 8 rows at the beginning" in error and "left out 3 rows at the end" in error
+    assert parameters(tmp_path / "corrupt.yaml") == parameters(tmp_path / "clean.yaml")
+    assert run("log", tmp_path / "corrupt.csv", "--robot", place / "arm.urdf", "--compute",
+               "residual", "--workers", 1) == 1
+    shown = capsys.readouterr()
+    assert "5,989 states" in shown.out and "of the motor" not in shown.err
+    assert "left out 8 rows at the beginning" in shown.err
+
+
 @pytest.mark.parametrize("options, message", [
     (["--lock", "finger"], "lock: joint 'finger' is unknown"),
     (["--columns", "time=t"], "the table has no column 't'"),

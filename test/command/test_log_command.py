@@ -433,3 +433,9 @@ def test_the_joint_without_efforts_is_named(tmp_path, capsys):
     assert cli.main(["log", str(path), "--robot", str(ARM), "--compute", "residual",
                      "--out", str(tmp_path / "one")]) == 0
     assert f"the efforts of {MODEL.velocity_names[3]} are unknown" in capsys.readouterr().err
+
+
+def test_the_name_of_a_file_instead_of_a_folder(bag, tmp_path, capsys):
+    (tmp_path / "out").touch()
+    assert cli.main(["log", str(bag), "--robot", str(ARM), "--out", str(tmp_path / "out")]) == 2
+    assert "out is a file; choose the name of a folder" in capsys.readouterr().err

@@ -98,11 +98,12 @@ def one_each(name, value, count):
     return finite_array(name, np.full(count, value) if is_one else value, (count,))
 
 
-def positive_each(name, value, count):
-    """Convert as ``one_each``, or raise a ValueError; all numbers are above zero."""
+def positive_each(name, value, count, least=0.0):
+    """Convert as ``one_each``, or raise a ValueError; all are above 0, and at least ``least``."""
     array = one_each(name, value, count)
-    if not (array > 0.0).all():
-        raise ValueError(f"{name}: expected positive numbers, got {array.min():g}")
+    if not ((array > 0.0) & (array >= least)).all():
+        expected = f"numbers of at least {least:g}" if least else "positive numbers"
+        raise ValueError(f"{name}: expected {expected}, got {array.min():g}")
     return array
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ...cdr.decode import JOINT_STATE, ODOMETRY, Decoder, Messages
 from ...engine.kernel.types import Array
 from ...identification import tables
+from ...identification.motion.arrays import measured_rows
 from .spans import TABLE, Format, Scan, Span, Topic
 
 _TOPIC, _BASE_TOPIC = "/joint_states", "/odom"
@@ -146,7 +147,9 @@ def scan(path: Path, given: Mapping[str, str] | None = None) -> Scan:
         problems.update({f"no row has a usable time, the first: {unusable[0]:.6g} in the column "
                          f"{columns.time!r}; convert other units to s, below "
                          f"{1e-9 * _LAST_TIME:.2g}": None})
-    return Scan(columns.topics(count), tuple(spans), "; ".join((*problems, *table.damage)))
+    ends = [span._replace(place=(*span.place, n == 0, n == len(spans) - 1))
+            for n, span in enumerate(spans)]
+    return Scan(columns.topics(count), tuple(ends), "; ".join((*problems, *table.damage)))
 
 
 def _opened(path: Path, without_names: bool) -> tables.Csv | tables.Parquet:
@@ -194,24 +197,51 @@ def _log_times(stamps: NDArray[np.int64], first: int) -> NDArray[np.int64]:
 
 def read(path: Path, place: tuple[Any, ...], topics: Collection[str], decoder: Decoder
          ) -> Messages:
-    block, first, given = place
+    block, first, given, *ends = place
     source = _opened(path, bool(given))
     columns = _Columns(source.names, path, given)
     table, problems = _read(source, block, columns.names(topics))
     for problem in problems:
         decoder.report(problem)
     usable, stamps = _stamps(table, columns.time)
+    log_times = _log_times(stamps, first)
     bad = int(np.count_nonzero(~usable))
     if bad:
         decoder.report("rows without a time", bad)
-        table = {name: values[usable] for name, values in table.items()}
+    rows = _measured(table, columns.time, usable, ends)
+    for where, left_out in (("beginning", rows.start), ("end", len(usable) - rows.stop)):
+        if left_out:
+            decoder.report(f"left out {left_out} rows at the {where}: there are numbers or stamps "
+                           "among them that cannot be measured")
+    kept = np.zeros(len(usable), bool)
+    kept[rows] = usable[rows]
+    stamps, log_times = stamps[kept[usable]], log_times[kept[usable]]
+    table = {name: values[kept] for name, values in table.items()}
     parts = [_joint_messages(joints, table, decoder) for joints in columns.joints
              if joints.topic in topics]
     parts += [_base_messages(base, table, decoder) for base in columns.bases
               if base.topic in topics]
     if not parts or not len(stamps):
         return Messages.none(bad)
-    return _joined(parts, stamps, _log_times(stamps, first), bad)
+    return _joined(parts, stamps, log_times, bad)
+
+
+def _measured(table: dict[str, NDArray[Any]], time: str, usable: NDArray[np.bool_],
+              ends: Sequence[bool]) -> slice:
+    """The rows without corrupt ones at the ends of the file, as identification leaves them out.
+
+    ``usable``: whether a row has a time; ``ends``: whether the block is at the beginning of the
+    file, and at its end. Empty cells are not corrupt.
+    """
+    count = len(usable)
+    if not any(ends):
+        return slice(0, count)
+    stamps = table[time]
+    empty = np.isnan(stamps) if stamps.dtype.kind == "f" else stamps == tables.NO_TIME
+    known = {name: np.nan_to_num(values, nan=0.0, posinf=np.inf, neginf=-np.inf)
+             for name, values in table.items() if name != time}
+    rows = measured_rows(np.where(usable | empty, 0.0, np.inf), known)
+    return slice(rows.start if ends[0] else 0, rows.stop if ends[1] else count)
 
 
 class _Block(NamedTuple):
