@@ -352,7 +352,7 @@ class _Problem:
         certain = np.abs(c) > wide          # otherwise the effort does not depend on the load
         if not certain.any():
             raise ValueError("loaded: no gain is determined, since no effort depends on the load "
-                             f"of {', '.join(f'{mass:g} kg' for mass in self.masses)}: check its "
+                             f"of {', '.join(f'{mass:g} kg' for mass in self.masses)}; check its "
                              "mass and frame, and that these recordings are with it, the others "
                              "without")
         lower[self.joints] = np.where(certain, ends[0], -np.inf)

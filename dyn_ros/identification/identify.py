@@ -172,8 +172,8 @@ class Solution(NamedTuple):
                          "something, or something touched the robot",)
         if fitted.loose:
             warnings += (f"the bodies of {', '.join(fitted.loose)} are outside the shapes of their "
-                         "links, which are ignored: the description lacks something that is "
-                         "attached there, or meshes are wrong",)
+                         "links; the shapes are ignored, because the description lacks "
+                         "something that is attached there, or meshes are wrong",)
         some = self.samples.take(slice(None, None, 1 + len(self.samples) // _CHECKED))
         warnings += tuple(collapsed_masses(
             unknowns.model, fitted.parameters[:unknowns.bodies].reshape(-1, 10), some.q, some.v,
@@ -333,7 +333,7 @@ def _require_support(model: Model, samples: Samples) -> None:
         rnea(model, data, some.q, still, still)))
     if needed > 0.5 * weight > 0.0:
         raise ValueError("samples: the efforts of the base are 0, but its motion requires "
-                         f"{needed:.3g} N, as the model has it: something carries the robot; state "
+                         f"{needed:.3g} N by the model, so something carries the robot; state "
                          "which frames are in contact (columns in_contact.FRAME of a table), or "
                          "pass measured forces as f_ext")
 

@@ -75,8 +75,8 @@ def lock_joints(model: Model, samples: Samples,
         if np.abs(own - positions[name]).max() > STUCK:
             moves.append(
                 f"{name}: locked at {positions[name]:.4g}, but recorded from {own.min():.4g} to "
-                f"{own.max():.4g}: the model lacks this motion; leave it free, or lock it where it "
-                "was")
+                f"{own.max():.4g}; the model lacks this motion, so leave the joint free, or lock "
+                "it where it was")
     reduced = _reduced(model, positions)
     q, v = remaining(model, reduced)
     noise = samples.motion_noise

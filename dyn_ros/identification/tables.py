@@ -200,7 +200,7 @@ class Csv:
         if self._is_row(block) and (start + len(block)) % _SECTOR:
             yield (start, len(block)), len(block)
         elif block or not self._head.endswith(b"\n"):
-            self.damage.append("ends without a line break: its last line may be cut, and is "
+            self.damage.append("ends without a line break; its last line may be cut and is "
                                "ignored")
 
     def _is_row(self, line: bytes) -> bool:
@@ -262,7 +262,7 @@ def _with_words(arrow: Any, table: Any, types: dict[str, Any], problems: list[st
                 numbers[name].append(None)
                 bad.setdefault(row, f"{text[:20]!r} in the column {name!r}")
     if bad:
-        problems.append(f"skipped {len(bad)} lines with something else than numbers, the first: "
+        problems.append(f"skipped {len(bad)} lines that do not contain numbers only, the first: "
                         f"{bad[min(bad)]}")
     for values in list(numbers.values())[1:]:
         for row in bad:

@@ -140,7 +140,7 @@ def joint_limits(model: Model, *, rest: ArrayLike | None = None, lower: ArrayLik
     narrow = moves & ~(half > 0.0)
     if narrow.any():
         k = int(np.argmax(narrow))
-        raise ValueError(f"joint {model.velocity_names[k]!r} cannot move: its limits are "
+        raise ValueError(f"joint {model.velocity_names[k]!r} cannot move, because its limits are "
                          f"{low[k]:g} and {high[k]:g}; pass the other ones as joints")
     return Limits(np.where(moves, middle - half, center), np.where(moves, middle + half, center),
                   margin * fastest, margin * strongest, margin)

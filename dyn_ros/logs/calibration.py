@@ -152,7 +152,7 @@ def _observed(model: Model, path: Path, states: Any, settings: Settings) -> Undi
                     ["external", "speed"])
     valid = np.isfinite(found["external"]).all(axis=1)
     if not valid.any():
-        raise ValueError(f"{path}: external efforts are unknown in all states: they require "
+        raise ValueError(f"{path}: external efforts are unknown in all states; they require "
                          "velocities and efforts of all joints, without gaps, for longer than the "
                          "observer takes to settle")
     time = 1e-9 * (states.stamp - states.stamp[0])

@@ -175,8 +175,8 @@ def _is_table(path: Path) -> bool:
 def _require_no_contacts(paths: Sequence[Path]) -> None:
     for path in paths:
         if _is_table(path) and Columns(path).owners("in_contact"):
-            raise ValueError(f"{path}: contacts, the columns in_contact, are not known where "
-                             "recordings are processed in parts: leave out workers and scheduler, "
+            raise ValueError(f"{path}: contacts, the columns in_contact, cannot be used when "
+                             "recordings are processed in parts; leave out workers and scheduler, "
                              "and pass shorter recordings")
 
 

@@ -39,6 +39,6 @@ def constant_efforts(model: Model, states: Any) -> list[str]:
     if model.nq != model.nv or not len(states.stamp):
         return []
     same = (np.ptp(states.tau, axis=0) == 0.0) & (np.ptp(states.q, axis=0) > STUCK)
-    return [f"{model.velocity_names[k]}: it moves, and its effort is {states.tau[0, k]:.3g} in all "
-            "states: it is not measured; record it, or fix this joint in the description"
+    return [f"{model.velocity_names[k]}: it moves, but its effort is {states.tau[0, k]:.3g} in all "
+            "states; it is not measured, so record it, or fix this joint in the description"
             for k in np.flatnonzero(same)]

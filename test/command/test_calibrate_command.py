@@ -187,7 +187,7 @@ def test_a_joint_that_was_not_recorded_is_named(place, capsys):
     (50, "1.0", "{}", "expected states with stamps that advance, got 50 from 1.000000 s"),
     (50, "1e30", "{}", "no row has a usable time, the first: 1e+30 in the column 'time'; convert"),
     (50, "{:.2f}", "nan", "there are no states: all positions are unknown; record it again"),
-    (50, "{:.2f}", "x", "there are no states: skipped 50 lines with something else than numbers")])
+    (50, "{:.2f}", "x", "there are no states: skipped 50 lines that do not contain numbers")])
 def test_recordings_without_states(place, tmp_path, capsys, rows, time, values, message):
     names, *lines = (place / "free_1.csv").read_text().splitlines()
     wrong = tmp_path / "wrong.csv"
@@ -211,7 +211,7 @@ def test_efforts_that_are_not_measured_are_reported(place, tmp_path, capsys):
     assert run("calibrate", place / "arm.urdf", tmp_path / "constant.csv", "--drives",
                place / "arm.drives.yaml", "-o", tmp_path / "thresholds.yaml") == 0
     error = capsys.readouterr().err
-    assert "shoulder_pan_joint: it moves, and its effort is 1.5 in all states" in error
+    assert "shoulder_pan_joint: it moves, but its effort is 1.5 in all states" in error
 
 
 def test_efforts_in_another_unit_are_reported(place, tmp_path, capsys):

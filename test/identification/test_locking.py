@@ -82,7 +82,7 @@ def test_a_joint_that_is_given_is_locked_where_it_was(recording):
     assert f"locked: panda_joint7 = {mean:.4g} (as given)" in locked.warnings
     low, high = samples.q[:, 6].min(), samples.q[:, 6].max()
     assert locked.warnings[-1].startswith(f"panda_joint7: locked at {mean:.4g}, but recorded from "
-                                          f"{low:.4g} to {high:.4g}: the model lacks this motion")
+                                          f"{low:.4g} to {high:.4g}; the model lacks this motion")
     same = whole.reduced({"panda_joint7": mean}).inertial_parameters
     assert np.array_equal(arm.inertial_parameters, same)
 

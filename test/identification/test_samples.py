@@ -233,8 +233,8 @@ def test_positions_that_are_published_more_often_than_measured(arm):
     q, v, _ = waves(arm.nv, np.floor(time * 100.0 + 1e-6) / 100.0 - 0.004 + 0.5 / 500.0)
     samples = Samples.from_arrays(arm, time, q, v)
     assert samples.warnings == (
-        "80 % of the samples in motion repeat the positions of the sample before: they are "
-        "published more often than they are measured; record each measurement once",)
+        "80 % of the samples in motion repeat the positions of the sample before, because "
+        "they are published more often than measured; record each measurement once",)
     assert typical(samples.a, waves(arm.nv, samples.time)[2]) < 0.1
 
 
@@ -251,7 +251,7 @@ def test_a_vibration_is_filtered(arm):
 def test_fast_motions_need_more_samples(arm):
     time = steps(30.0, 8.0)
     (words,) = Samples.from_arrays(arm, time, *waves(arm.nv, time)[:2]).warnings
-    assert "too many for 8 samples per second: record more" in words
+    assert "too many for 8 samples per second; record more" in words
 
 
 def test_nothing_moves(arm):

@@ -105,8 +105,8 @@ class _Preparation:
         """Keep these rows only."""
         for start, stop in ((0, rows.start), (rows.stop, len(self.arrays["time"]))):
             if start < stop:
-                self.warnings.append(f"left out rows {start} to {stop - 1}, counted from 0: there "
-                                     "are numbers or stamps among them that cannot be measured")
+                self.warnings.append(f"left out rows {start} to {stop - 1}, counted from 0, with "
+                                     "numbers or stamps that cannot be measured")
         self.arrays = {name: None if array is None else array[rows]
                        for name, array in self.arrays.items()}
 
@@ -199,7 +199,7 @@ class _Preparation:
             if self.cutoff > 0.99 * filtering.HIGHEST * rate:
                 self.warnings.append(
                     f"the motion contains frequencies up to {self.cutoff:.3g} Hz, too many for "
-                    f"{rate:.6g} samples per second: record more samples per second, or slower "
+                    f"{rate:.6g} samples per second; record more samples per second, or slower "
                     "motions")
         else:
             self.cutoff = float(finite_array("cutoff", cutoff, ()))
@@ -285,7 +285,7 @@ class _Preparation:
             if max(np.ptp(column) for column in q.T) < STUCK:
                 self.warnings.append(
                     f"joint {joint.name!r} moves by less than {STUCK:g} rad or m in the whole "
-                    "recording: its friction and what only its motion reveals stay unknown")
+                    "recording, so its friction stays unknown, as does what only its motion shows")
 
     def repeats(self) -> NDArray[np.bool_]:
         """Whether each kept row has the positions of the row before."""
@@ -301,8 +301,8 @@ class _Preparation:
         if held is None:
             return np.zeros(0, bool)
         self.warnings.append(f"{100.0 * held.mean():.0f} % of the samples repeat the efforts of "
-                             "the sample before: they are published less often than positions; "
-                             "dropped after the motion was filtered")
+                             "the sample before; efforts are published less often than positions, "
+                             "so these samples are not used")
         return held[self.rows()]
 
     def report_repeats(self, repeats: NDArray[np.bool_]) -> None:
@@ -310,7 +310,7 @@ class _Preparation:
         if share > _REPEATED:
             self.warnings.append(
                 f"{100.0 * share:.0f} % of the samples in motion repeat the positions of the "
-                "sample before: they are published more often than they are measured; record "
+                "sample before, because they are published more often than measured; record "
                 "each measurement once")
 
     def report_limits(self, tau: Array) -> None:
@@ -331,8 +331,8 @@ class _Preparation:
                 continue
             if not np.ptp(tau[:, k]) > 0.0:
                 self.warnings.append(
-                    f"the effort of joint {joint.name!r} is {tau[0, k]:g} in all samples: it is "
-                    "not measured, and not used by identify")
+                    f"the effort of joint {joint.name!r} is {tau[0, k]:g} in all samples; it is "
+                    "not measured, and identify does not use it")
 
     def rows(self) -> NDArray[np.int_]:
         """Indices of the rows that are kept."""

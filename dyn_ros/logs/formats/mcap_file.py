@@ -79,11 +79,11 @@ def _summary_damage(file: BinaryIO, size: int) -> str:
     """What is wrong with the end of a file, whose last records are summary and footer."""
     footer = read_at(file, max(size - _FOOTER, 0), _FOOTER)
     if not footer.endswith(MAGIC) or footer[:1] != b"\x02":
-        return f"ends in the middle of its index, at byte {size:,}: all messages can be read"
+        return f"ends in the middle of its index, at byte {size:,}, but all messages can be read"
     start, _, checksum = struct.unpack_from("<QQI", footer, 9)
     start, stop = start or size - _FOOTER, size - len(MAGIC) - 4
     if checksum and zlib.crc32(read_at(file, start, max(stop - start, 0))) != checksum:
-        return "has a damaged index: its checksum does not match"
+        return "has a damaged index, whose checksum does not match"
     return ""
 
 
@@ -154,7 +154,7 @@ class _Walk(ck.Walk):
                 return self.read(behind, self.end - behind)
             position = behind
         self.forget_last()
-        self.damage = f"has no index: all of its {self.end:,} bytes can be read"
+        self.damage = f"has no index, but all of its {self.end:,} bytes can be read"
         return b""
 
     def define(self, code: int, record: bytes) -> None:

@@ -77,7 +77,7 @@ class _Walk(ck.Walk):
             position = start + length
         if not is_indexed or missing > 0:
             self.forget_last()
-            self.damage = f"has no whole index: all of its {self.end:,} bytes can be read"
+            self.damage = f"has no complete index, but all of its {self.end:,} bytes can be read"
 
     def _header(self, position: int) -> tuple[dict[str, bytes], int, int]:
         """Fields of the header of a record, and offset and length of its data."""

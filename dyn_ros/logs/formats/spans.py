@@ -88,13 +88,13 @@ def require_start(file: BinaryIO, magic: bytes, path: Path, kind: str) -> str:
         return ""
     if magic.startswith(head):
         return f"is empty: {len(head)} bytes"
-    raise ValueError(f"{str(path)!r} is no {kind}: it begins with {head!r}")
+    raise ValueError(f"{str(path)!r} is no {kind}; it begins with {head!r}")
 
 
 def cut(path: Path, where: str, usable: int) -> str:
     """Description of a file that ends too early."""
     more = ", and what precedes the cut in the chunk" if where == "a chunk" else ""
-    return (f"ends in the middle of {where}: {usable:,} of {path.stat().st_size:,} bytes can be "
+    return (f"ends in the middle of {where}; {usable:,} of {path.stat().st_size:,} bytes can be "
             f"read{more}")
 
 

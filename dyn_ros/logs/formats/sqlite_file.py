@@ -100,7 +100,7 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
     if first is None:
         return scan_of(channels, (), total, "", 0)
     if not isinstance(first, int) or not isinstance(last, int):
-        return Scan((), (), f"is damaged: its messages have the numbers {first!r} to {last!r}")
+        return Scan((), (), f"is damaged; its messages have the numbers {first!r} to {last!r}")
     mean = max(path.stat().st_size // count, 1) if count else _SPAN // _UNKNOWN
     rows = min(max(_SPAN // mean, _FEWEST), _MOST)
     start, failures = first, 0
@@ -116,7 +116,7 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
         damage = damage or problem
         failures += bool(problem) or not of_topics
         if sum(total.values()) > count and is_end_known:
-            damage = damage or "is damaged: the same rows are found several times"
+            damage = damage or "is damaged; the same rows are found several times"
             break
         if (failures > _FAILURES or not is_end_known and (problem or not of_topics)
                 or stop == sp.LATEST):
@@ -125,7 +125,7 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
     if not damage and sum(total.values()) < count:
         damage = f"is damaged in {count - sum(total.values()):,} messages"
     if damage:
-        damage = f"{damage.rstrip('.')}: {sum(total.values()):,} messages can be read"
+        damage = f"{damage.rstrip('.')}; {sum(total.values()):,} messages can be read"
     return scan_of(channels, chunks, total, damage, 0)
 
 

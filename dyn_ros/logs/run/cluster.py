@@ -117,6 +117,6 @@ def _combined(reduce: Callable[[Any, Any], Any], *values: Any) -> Any:
 
 def _failure(error: BaseException) -> Failure:
     if type(error).__name__ == "KilledWorker":
-        return Failure("Died", "the workers that worked on it died, one after the other: they ran "
+        return Failure("Died", "the workers that worked on it died, one after the other; they ran "
                        "out of memory, or the file crashes a library")
     return Failure.of(error)

@@ -134,7 +134,7 @@ class LocalWorkers:
                 return
             self._restart()
         self._done.append((call, None, Failure(
-            "Died", f"the process that worked on it died {self._retries + 1} times: it ran out of "
+            "Died", f"the process that worked on it died {self._retries + 1} times; it ran out of "
             "memory, or the file crashes a library")))
 
     def _restart(self) -> None:

@@ -372,7 +372,7 @@ def test_a_damaged_index_of_topics_is_not_used(tmp_path):
     path.write_bytes(content)
     source = files.open_source(path)
     assert decoded(source)[0] == expected(recorded(50))
-    assert "its checksum does not match" in source.damage
+    assert "whose checksum does not match" in source.damage
 
 
 @pytest.mark.parametrize("kind", ["bz2", "lz4", "zstd"])
@@ -635,7 +635,7 @@ def test_damaged_tables(tmp_path):
     found, decoder = decoded(files.open_source(path))
     assert [row[4] for row in found] == [(2.0,), (6.0,)]
     assert set(decoder.problems) == {
-        "skipped 1 lines with something else than numbers, the first: 'none' in the column "
+        "skipped 1 lines that do not contain numbers only, the first: 'none' in the column "
         "'position.a'", "rows without a time"}
     path.write_text("time,position.a\n1,2\n,3\n")
     found, decoder = decoded(files.open_source(path))
@@ -736,7 +736,7 @@ def test_rows_without_content(tmp_path):
         connection.execute("UPDATE messages SET data = 0 WHERE id IN (3, 5)")
     connection.close()
     assert files.open_source(path).damage == (
-        f"is damaged in 2 messages: {count - 2} messages can be read")
+        f"is damaged in 2 messages; {count - 2} messages can be read")
 
 
 def test_numbers_of_rows_far_apart(tmp_path):
