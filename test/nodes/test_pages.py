@@ -53,7 +53,8 @@ def test_a_changed_table_is_written_as_the_node_has_it(tmp_path):
     assert text.endswith("|\n<!-- end -->\nafter\n"), text
     assert "\nold\n" not in text
     assert "| published topic (reliable, depth 10) | type | description |\n" in text
-    assert "| `~/gravity` | sensor_msgs/JointState | the torques that hold the robot still |" in text
+    assert ("| `~/gravity` | sensor_msgs/JointState | the torques that hold the robot still |"
+            in text)
 
 
 def test_every_node_has_a_page():
