@@ -417,7 +417,8 @@ def test_package_xml_names_what_is_imported():
 FOLDERS = (".ci", "benchmarks", "config", "docs", "dyn_ros", "interfaces", "launch", "msg",
            "requirements", "srv", "test", "tools")
 SOURCE = re.compile(
-    r".*\.(py|msg|srv|yaml|xml|urdf|cpp|toml|cfg|txt|in)|CMakeLists\.txt|Makefile|run", re.DOTALL)
+    r".*\.(py|msg|srv|yaml|xml|urdf|cpp|toml|cfg|txt|in|cff)|CMakeLists\.txt|Dockerfile|Makefile|run",
+    re.DOTALL)
 NOTICE = re.compile(
     r"(?:<\?.*\?>\n)*(?:#!.*\n)?"             # XML declarations, or the interpreter of a script
     r"(?:# |// |<!-- )Copyright dyn_ros contributors\n"
@@ -435,7 +436,8 @@ def sources():
 def test_every_source_file_states_copyright_and_license():
     found = list(sources())
     assert {path.suffix for path in found} == {
-        ".py", ".msg", ".srv", ".yaml", ".xml", ".urdf", ".cpp", ".toml", ".cfg", ".in", ".txt", ""}
+        ".py", ".msg", ".srv", ".yaml", ".xml", ".urdf", ".cpp", ".toml", ".cfg", ".in", ".txt",
+        ".cff", ""}
     assert [str(path.relative_to(ROOT)) for path in found
             if not NOTICE.match(path.read_text(encoding="utf-8"))] == []
 

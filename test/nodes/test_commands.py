@@ -392,12 +392,29 @@ def _installed(graph, words):
         if word.startswith("--config-settings=ros="):
             assert (ROOT / "requirements" / f"{word.rpartition('=')[2]}.txt").exists()
             continue
+        if word == "--with":
+            continue
         path, _, extras = word.rstrip("]").partition("[")
-        assert (ROOT / path / "pyproject.toml").exists()
+        assert path == "dyn_ros" or (ROOT / path / "pyproject.toml").exists()
         for extra in filter(None, extras.split(",")):
             assert re.search(rf"^{extra} =$", (ROOT / "setup.cfg").read_text(), re.MULTILINE)
     if "dyn_ros" in words:
         cli._parser().parse_args(words[words.index("dyn_ros") + 1:])
+
+
+@kind("python3 -m venv", "source ~/dyn_ros_venv/bin/activate")
+def _environment(graph, words):
+    assert words in ([], ["~/dyn_ros_venv"])
+
+
+@kind("docker build", "docker run")
+def _container(graph, words):
+    """What the image is built from and runs exists; no test builds it."""
+    recipe = (ROOT / "Dockerfile").read_text()
+    for line in re.findall(r"^COPY ((?!--).+) /\S+$", recipe, re.MULTILINE):
+        assert all((ROOT / path).exists() for path in line.split())
+    if words[-1] != ".":
+        assert words[-1] in (ROOT / "setup.cfg").read_text() and words[-2] == "dyn_ros"
 
 
 @kind("dask")
