@@ -67,14 +67,14 @@ def _view(options: argparse.Namespace) -> None:
     from ..demo.run import ARM
     options.file = options.file or ARM
     if not find_spec("viser"):
-        raise UsageError("the page requires viser: pip install 'dyn_ros[viewer]'")
+        raise UsageError('the page requires viser: pip install "dyn_ros[viewer]"')
     try:
         if is_recording(options.file):
             _view_recording(options)
         else:
             _view_robot(options)
     except ImportError as error:
-        raise UsageError(f"{error}; pip install 'dyn_ros[viewer]'" if error.name == "viser" else
+        raise UsageError(f'{error}; pip install "dyn_ros[viewer]"' if error.name == "viser" else
                          str(error)) from error
 
 

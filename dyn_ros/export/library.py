@@ -22,7 +22,7 @@ try:
     from ..engine.machine_code import emit  # noqa: F401
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("to export functions, install the compiler with `pip install "
-                              "'dyn_ros[compiler]'`", name=error.name) from None
+                              '"dyn_ros[compiler]"`', name=error.name) from None
 
 RUNTIME = Path(__file__).parent / "runtime"
 _CROSS = {"aarch64": "aarch64-linux-gnu-"}

@@ -264,7 +264,7 @@ class Samples:
         model : Model
         table : str, PathLike or Mapping of str to (B,) array_like
             Path of a ``.csv`` or ``.parquet`` file, or columns by name. Parquet requires pyarrow:
-            ``pip install dyn_ros[identify]``.
+            ``pip install "dyn_ros[identify]"``.
         cutoff : float, optional
             See ``from_arrays``.
         velocity : bool

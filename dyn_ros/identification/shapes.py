@@ -42,7 +42,7 @@ def link_shapes(description: str | bytes, folders: Folders = ()) -> dict[str, Ar
         The URDF.
     folders : sequence of str or PathLike
         Folders to search for meshes, in addition to a sourced ROS workspace. Meshes
-        require trimesh: ``pip install dyn_ros[check]``.
+        require trimesh: ``pip install "dyn_ros[check]"``.
 
     Returns
     -------

@@ -130,7 +130,7 @@ class Recording:
         try:
             import pyarrow
         except ImportError:
-            raise ImportError("to_arrow requires pyarrow: pip install dyn_ros[logs]") from None
+            raise ImportError('to_arrow requires pyarrow: pip install "dyn_ros[logs]"') from None
         return pyarrow.table(self.columns())
 
     def to_pandas(self) -> pandas.DataFrame:

@@ -126,7 +126,7 @@ def fails(capsys, *arguments):
 
 def test_no_viser(capsys, monkeypatch):
     monkeypatch.setattr(dyn_ros.command.view, "find_spec", lambda name: None)
-    assert "pip install 'dyn_ros[viewer]'" in fails(capsys)
+    assert 'pip install "dyn_ros[viewer]"' in fails(capsys)
 
 
 def test_robots_that_cannot_be_read(capsys, tmp_path):

@@ -222,7 +222,7 @@ def test_export_without_numba_says_what_to_install(tmp_path):
                             timeout=60)
     assert result.stdout.split()[-3:] == ["0", "2", "2"]
     assert result.stderr == 2 * ("dyn_ros export: to export functions, install the compiler with "
-                                 "`pip install 'dyn_ros[compiler]'`\n")
+                                 '`pip install "dyn_ros[compiler]"`\n')
     assert [path.name for path in tmp_path.iterdir()] == ["arm"]
 
 

@@ -38,7 +38,7 @@ def plotly() -> tuple[ModuleType, ModuleType]:
     try:
         from plotly import graph_objects, subplots
     except ImportError:
-        raise ImportError("a report requires plotly: pip install dyn_ros[identify]") from None
+        raise ImportError('a report requires plotly: pip install "dyn_ros[identify]"') from None
     return graph_objects, subplots
 
 

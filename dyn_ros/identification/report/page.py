@@ -77,7 +77,7 @@ def template(name: str) -> Any:
         import jinja2
         import markupsafe
     except ImportError:
-        raise ImportError("a report requires Jinja2: pip install dyn_ros[identify]") from None
+        raise ImportError('a report requires Jinja2: pip install "dyn_ros[identify]"') from None
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), undefined=jinja2.StrictUndefined,
         autoescape=jinja2.select_autoescape(["html.j2"]))

@@ -32,7 +32,7 @@ def _require(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError:
         raise ImportError(f"recordings compressed with {name.split('.')[0]} require a package: "
-                          "pip install dyn_ros[logs]") from None
+                          'pip install "dyn_ros[logs]"') from None
 
 
 _DECOMPRESSORS: dict[str, Callable[[], Any]] = {

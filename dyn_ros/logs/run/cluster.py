@@ -32,8 +32,8 @@ class ClusterWorkers:
         try:
             import distributed
         except ImportError:
-            raise ImportError("a cluster requires distributed: pip install dyn_ros[logs,cluster], "
-                              "here and on each worker") from None
+            raise ImportError("a cluster requires distributed, here and on each worker: "
+                              'pip install "dyn_ros[logs,cluster]"') from None
         self._address = address
         try:
             if not address.startswith("inproc:"):       # Client reports this, but does not end

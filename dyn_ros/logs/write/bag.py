@@ -76,7 +76,7 @@ def _write(table: Table, file: IO[bytes]) -> None:
         from mcap.writer import Writer
     except ImportError:
         raise ImportError("MCAP files require mcap and rosbags: "
-                          "pip install dyn_ros[logs]") from None
+                          'pip install "dyn_ros[logs]"') from None
     writer = Writer(file)
     writer.start(profile="ros2", library=f"dyn_ros {__version__}")
     channels: dict[str, int] = {}

@@ -57,5 +57,5 @@ def pyarrow_module() -> Any:
     try:
         import pyarrow
     except ImportError:
-        raise ImportError("tables require pyarrow: pip install dyn_ros[logs]") from None
+        raise ImportError('tables require pyarrow: pip install "dyn_ros[logs]"') from None
     return pyarrow

@@ -175,7 +175,7 @@ def _picture(curves: Curves) -> bytes:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        raise ImportError("pictures require matplotlib: pip install dyn_ros[logs]; a page, "
+        raise ImportError('pictures require matplotlib: pip install "dyn_ros[logs]"; a page, '
                           ".html, requires plotly") from None
     import io
     panels, places, heights = _layout(curves, 1.05, 1.6)
@@ -267,7 +267,7 @@ def _page(curves: Curves) -> bytes:
     try:
         from plotly import subplots
     except ImportError:
-        raise ImportError("pages require plotly: pip install dyn_ros[logs]; a picture, .png, "
+        raise ImportError('pages require plotly: pip install "dyn_ros[logs]"; a picture, .png, '
                           "requires matplotlib") from None
     panels, places, heights = _layout(curves, 105, 150)
     rows = len(heights)
