@@ -3,7 +3,7 @@
 """Why an identified model does not explain the torques of a joint: causes, tried in turn."""
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -35,8 +35,19 @@ _ALONE = ("parameters for this joint alone would explain {:.0%} of the squared e
           "sign, unit, gain and order of its efforts")
 _OTHER = ("no delay, gain or friction explains it; joints or cables may be flexible, or "
           "something may touch the robot")
-_FIRST = "declare the delay of the other joints first, which may be the cause"
+_COUPLED = ("rotor and friction of {} explain {:.0%} of the squared error, as if one motor moved "
+            "both joints; declare motors in the drives file")
+_SIGN = ("its effort is {:.2g} times the torque of the description, so its sign is wrong; declare "
+         "gain: {:.3g} in the drives file")
+_FIRST = ("correct the sign of {} first, which may be the cause",
+          "declare motors that move {} first, which may be the cause",
+          "declare the delay of the other joints first, which may be the cause")
 _CERTAIN = 0.5          # of the squared error: a delay that other joints probably have as well
+_OF_BOTH = 0.5          # of it: of one other joint, if a motor moves both
+_JUMPS = 0.15           # of it, at least: of the Coulomb friction of this motor
+_CLEARLY = 0.5          # of what other causes leave of it, at most
+_FACTOR = 3.0           # far beyond the errors of a description
+_LOST = 0.01            # of the power, that friction takes at least if the sign is right
 
 
 class Errors(NamedTuple):
@@ -56,50 +67,109 @@ def likely_causes(model: Model, errors: Errors, noise: Mapping[int, float]) -> d
 
     ``noise`` has the standard deviation of the torques of these rows [N m, N]. Of the error that
     parameters for a row alone do not explain, each cause explains a part: torques of other times,
-    or an additional term of friction. The largest part decides.
+    an additional term of friction, or the motor of another joint. The largest part decides. An
+    effort of the wrong sign fits the description by a negative factor.
     """
     W = joint_torque_regressor(model, Data(model), errors.q, errors.v, errors.a)
     W = model.drives.to_motors(W.swapaxes(1, 2)).swapaxes(1, 2)
-    v = model.drives.motor_velocity(errors.v)
-    causes = {k: _cause(errors, W, v[:, k], k, one, model.drives.delay[k])
-              for k, one in noise.items()}
-    if any(late > _CERTAIN for _, late in causes.values()):
-        causes = {k: (_FIRST if text in (_OTHER, UNKNOWN) else text, late)
-                  for k, (text, late) in causes.items()}
-    return {k: text for k, (text, _) in causes.items()}
+    moving = errors._replace(v=model.drives.motor_velocity(errors.v),
+                             a=model.drives.motor_velocity(errors.a))
+    causes = {k: _cause(model, moving, W, k, one) for k, one in noise.items()}
+    return {k: _text(k, cause, causes.values()) for k, cause in causes.items()}
 
 
-def _cause(errors: Errors, W: Array, v: Array, k: int, noise: float, declared: float
-           ) -> tuple[str, float]:
-    """The cause for row k, and the part of its squared error that a delay explains.
+class _Cause(NamedTuple):
+    """The cause for a row; ``first`` is a remedy with its priority, for rows with a vague cause.
 
-    ``W`` (B, nv, n) are the columns of bodies, ``v`` (B,) is the velocity, ``declared`` the delay.
+    It is for all of these, or for the row ``other`` alone.
     """
+
+    text: str
+    is_vague: bool = False
+    first: tuple[int, str] | None = None
+    other: int | None = None
+
+
+def _text(k: int, own: _Cause, causes: Iterable[_Cause]) -> str:
+    """The text for row k, by its own cause and those of all rows."""
+    first = [cause.first for cause in causes if cause.first and cause.other in (None, k)]
+    return min(first)[1] if first and own.is_vague else own.text
+
+
+def _cause(model: Model, errors: Errors, W: Array, k: int, noise: float) -> _Cause:
+    """The cause for row k; ``W`` (B, nv, n) are the columns of bodies, errors are of motors."""
     known = np.isfinite(errors.error[:, k])
     if known.sum() < _FEWEST:
-        return UNKNOWN, 0.0
-    v, error, torque = v[known], errors.error[known, k], errors.torque[known, :, k]
+        return _Cause(UNKNOWN, True)
+    names, W = model.velocity_names, W[known, k]
+    errors = errors._replace(**{name: rows[known] for name, rows in errors._asdict().items()
+                                if name != "lag"})
+    v, error, torque = errors.v[:, k], errors.error[:, k], errors.torque[..., k]
     measured = torque[:, len(errors.lag) // 2]
+    factor = _factor(W @ np.ravel(model.inertial_parameters), v, errors.a[:, k], measured)
+    if factor < 0.0:
+        return _Cause(_SIGN.format(factor, -model.drives.gain[k]),
+                      first=(0, _FIRST[0].format(names[k])))
     part = float(error @ error) / max(float(measured @ measured), 1e-300)
     if part > _NOTHING:
-        return UNKNOWN, 0.0
-    basis = _basis(np.hstack([W[known, k], errors.features[known, k]]))
+        return _Cause(UNKNOWN, True)
+    basis = _basis(np.hstack([W, errors.features[:, k]]))
     left = np.square(torque - basis @ (basis.T @ torque)).sum(axis=0)
     own = error - basis @ (basis.T @ error)
     late, delay = _delay(left, errors.lag)
-    load, factor = _explained(np.abs(measured - error) * np.sign(v), basis, own)
+    load, friction = _explained(np.abs(measured - error) * np.sign(v), basis, own)
     speed, _ = _explained(np.sqrt(np.abs(v)) * np.sign(v), basis, own)
     best, alone = max(late, load, speed), 1.0 - float(own @ own) / float(error @ error)
+    is_noise = own @ own < len(own) * (POOR * noise) ** 2
+    both, j, less = _coupled(errors, k, basis, own)
+    if both > _OF_BOTH and 1.0 - both < _CLEARLY * (1.0 - max(best, less)) and not is_noise:
+        return _Cause(_COUPLED.format(names[j], both),
+                      first=(1, _FIRST[1].format(f"{names[j]} and {names[k]}")), other=j)
     if best > _EXPLAINED and best == late:
-        text = _LATE.format("late" if delay > 0.0 else "early", abs(1e3 * delay), late,
-                            declared + delay)
-    elif best > _EXPLAINED:
-        text = _LOAD.format(factor, load) if best == load else _SPEED.format(speed)
-    elif alone > _OWN and own @ own < len(own) * (POOR * noise) ** 2:
-        text = _ALONE.format(alone)
-    else:
-        text = _OTHER if part < _LITTLE else UNKNOWN
-    return text, late
+        return _Cause(_LATE.format("late" if delay > 0.0 else "early", abs(1e3 * delay), late,
+                                   model.drives.delay[k] + delay),
+                      first=(2, _FIRST[2]) if late > _CERTAIN else None)
+    if best > _EXPLAINED:
+        return _Cause(_LOAD.format(friction, load) if best == load else _SPEED.format(speed))
+    if alone > _OWN and is_noise:
+        return _Cause(_ALONE.format(alone), True)
+    return _Cause(_OTHER if part < _LITTLE else UNKNOWN, True)
+
+
+def _factor(expected: Array, v: Array, a: Array, measured: Array) -> float:
+    """The factor of the described torque in the measured one, if its sign is certainly wrong.
+
+    Otherwise it is 0. Friction and a rotor are estimated with it: this friction does not brake.
+    """
+    A = np.column_stack([v, np.sign(v), np.ones(len(v)), a, expected])
+    x = np.linalg.lstsq(A, measured)[0]
+    Q = np.linalg.qr(A[:, :4])[0]
+    rest, own = (column - Q @ (Q.T @ column) for column in (measured, expected))
+    explained = x[4] ** 2 * float(own @ own) / max(float(rest @ rest), 1e-300)
+    power = float(v @ A[:, :2] @ x[:2]) / max(float(np.abs(v * measured).sum()), 1e-300)
+    is_wrong = -_FACTOR < x[4] < -1.0 / _FACTOR and explained > _OF_BOTH and power < _LOST
+    return float(x[4]) if is_wrong else 0.0
+
+
+def _coupled(errors: Errors, k: int, basis: Array, error: Array) -> tuple[float, int, float]:
+    """The part of the squared error that the likeliest other joint explains, which, and the next.
+
+    Coulomb friction has to explain some, since little else jumps where another joint reverses.
+    """
+    v, parts = errors.v, [(0.0, k), (0.0, k)]
+    for j in range(v.shape[1]):
+        if j != k:
+            C = np.column_stack([v[:, j], errors.a[:, j], _jumps(v[:, k], v[:, j])])
+            parts.append((_explained(C, basis, error)[0], j))
+    (part, j), (less, _) = sorted(parts, reverse=True)[:2]
+    jumps = _explained(_jumps(v[:, k], v[:, j]), basis, error)[0]
+    return part if jumps > _JUMPS else 0.0, j, less
+
+
+def _jumps(own: Array, other: Array) -> Array:
+    """The signs of the velocity of another motor, which may turn with the own joint, too."""
+    jumps: Array = np.sign(np.column_stack([other, own + other, own - other]))
+    return jumps
 
 
 def _basis(A: Array) -> Array:
@@ -124,13 +194,13 @@ def _delay(left: Array, lag: Array) -> tuple[float, float]:
     return share, float(lag[n] + shift * (lag[1] - lag[0]))
 
 
-def _explained(column: Array, basis: Array, error: Array) -> tuple[float, float]:
-    """The part of the squared error that a column explains elsewhere, and its factor."""
-    column = column - basis @ (basis.T @ column)
+def _explained(columns: Array, basis: Array, error: Array) -> tuple[float, float]:
+    """The part of the squared error that columns explain elsewhere, and the factor of the first."""
+    columns = columns.reshape(len(error), -1)
+    columns = columns - basis @ (basis.T @ columns)
     odd, left = np.arange(len(error)) * _STRETCHES // len(error) % 2 == 1, 0.0
     for fitted in (odd, ~odd):
-        c, e = column[fitted], error[fitted]
-        rest = error[~fitted] - column[~fitted] * (c @ e) / max(float(c @ c), 1e-300)
-        left += float(rest @ rest)
+        x = np.linalg.lstsq(columns[fitted], error[fitted])[0]
+        left += float(np.square(error[~fitted] - columns[~fitted] @ x).sum())
     return (1.0 - left / max(float(error @ error), 1e-300),
-            float(column @ error) / max(float(column @ column), 1e-300))
+            float(np.linalg.lstsq(columns, error)[0][0]))

@@ -108,8 +108,8 @@ def collapsed_masses(model: Model, parameters: Array, q: Array, v: Array, a: Arr
 
 
 def _rows(model: Model) -> NDArray[Any]:
-    """The first row in v of each joint."""
-    rows: NDArray[Any] = np.cumsum(model.nvs) - model.nvs
+    """The first row in v of each joint; of one that mimics another, some row."""
+    rows: NDArray[Any] = np.minimum(np.cumsum(model.nvs) - model.nvs, model.nv - 1)
     return rows
 
 

@@ -6,10 +6,12 @@ import re
 
 import numpy as np
 import pytest
-from identification.recordings import perturbed, record, waves
+from identification.recordings import measured, perturbed, record, waves
 from identification.robots import load
 
 import dyn_ros
+
+ARM7 = dyn_ros.__path__[0] + "/robots/arm7.urdf"
 
 
 def recorded(seed=0, **drives):
@@ -61,9 +63,62 @@ def test_friction_that_depends_on_the_load():
     assert warnings(recording) == []
 
 
-@pytest.mark.parametrize("factor", [-1.0, 0.1])
-def test_a_gain_that_does_not_fit_the_other_joints(factor):
+def test_a_gain_that_does_not_fit_the_other_joints():
     recording = recorded()
-    tau = recording.tau * np.where(np.arange(6) == 2, factor, 1.0)
+    tau = recording.tau * np.where(np.arange(6) == 2, 0.1, 1.0)
     found = [text for text in warnings(recording, tau) if "elbow_joint" in text]
     assert len(found) == 1 and "unit" in found[0] and "sign" in found[0]
+
+
+@pytest.mark.parametrize("joint", ["shoulder_pan_joint", "elbow_joint"])
+def test_a_sign_that_is_wrong(joint):
+    """Of a joint that gravity loads, and of one that it does not load."""
+    recording = recorded()
+    tau = recording.tau * np.where(np.array(load("ur10").velocity_names) == joint, -1.0, 1.0)
+    found = warnings(recording, tau)
+    [text] = [text for text in found if "its sign is wrong" in text]
+    assert f"{joint} (" in text and "declare gain: -1 in the drives file" in text
+    assert -1.2 < float(re.search(r"its effort is (\S+) times", text)[1]) < -0.8
+    for other in found:
+        assert other == text or f"correct the sign of {joint} first" in other
+
+
+@pytest.mark.parametrize("of_motors", [True, False])
+def test_a_motor_that_moves_two_joints(of_motors):
+    """Its coupling is not declared; efforts are torques of the motors, or at the joints."""
+    true, G, rotors = perturbed(load("ur10"), seed=1), np.eye(6), np.array([0.0] * 5 + [0.02])
+    G[5, 4] = 1.0
+    true.armature = np.full(6, 0.05)
+    true.drives = true.drives.with_values(coupling=G)
+    time = np.arange(6000) / 250.0
+    q, v, a = waves(np.zeros(6), 1.2, [0.1, 0.23, 0.61])(time)
+    tau = dyn_ros.rnea(true, dyn_ros.Data(true), q, v, a) + (a @ G.T * rotors) @ G
+    found = measured(true, time, q, v, a, tau, counts=2 ** 19, noise=0.01, offset=None, seed=0)
+    model, tau = load("ur10"), found.tau
+    if of_motors:
+        tau = np.linalg.solve(G.T, tau.T).T
+    texts = [text for text in dyn_ros.identify(model, dyn_ros.Samples.from_arrays(
+        model, time, found.q, tau)).warnings if "declare motors" in text]
+    [text] = [text for text in texts if "wrist_3_joint (" in text]
+    assert "rotor and friction of wrist_2_joint explain" in text
+    assert "as if one motor moved both" in text
+    for text in texts:
+        assert set(re.findall(r"\w+_joint", text)) == {"wrist_2_joint", "wrist_3_joint"}
+
+
+@pytest.mark.parametrize("robot", ["ur10", "panda", "arm7"])
+def test_no_motor_and_no_sign_is_suspected_without_reason(robot):
+    """Of clean torques, and of errors that have other causes."""
+    def described():
+        return load(robot) if robot != "arm7" else dyn_ros.Model.from_urdf_file(ARM7)
+
+    true, model = perturbed(described(), seed=0), described()
+    middle = np.clip(0.0, 0.8 * true.lower, 0.8 * true.upper)
+    recording = record(true, waves(middle, 0.8, [0.1, 0.23, 0.41]), noise=0.01, rate=250.0)
+    size = np.sqrt(np.mean(recording.tau ** 2, axis=0))
+    for tau in (recording.tau, recording.tau + 0.1 * size * np.sin(7.0 * recording.q),
+                np.roll(recording.tau, 5, axis=0),
+                recording.tau * (1.0 + 0.1 * np.sin(np.arange(len(size)) + 1.0))):
+        samples = dataclasses.replace(recording, tau=tau).samples(model)
+        texts = dyn_ros.identify(model, samples, friction_terms=[]).warnings
+        assert not [text for text in texts if "motor moved" in text or "sign is wrong" in text]

@@ -3,6 +3,7 @@
 """Recordings whose numbers cannot be torques, with known faults."""
 import numpy as np
 import pytest
+from identification.robots import load
 
 import dyn_ros
 from dyn_ros.drives.units import collapsed_masses, unit_warnings
@@ -172,3 +173,15 @@ def test_a_mass_that_collapses_where_gravity_is_declared():
                   if "collapsed" in text]
         assert "the unit or gain of the efforts (gravity is declared as subtracted" in text
         assert "already subtracted" not in text and remedy in text
+
+
+def test_masses_of_a_robot_with_fingers_that_mimic():
+    model, rng = load("panda"), np.random.default_rng(0)
+    assert 0 in model.nvs[-2:]
+    q = np.array([model.random_configuration(rng) for _ in range(200)])
+    v = rng.normal(size=(200, model.nv))
+    tau = 0.05 * dyn_ros.rnea(model, dyn_ros.Data(model), q, v, v)
+    assert collapsed_masses(model, 0.05 * model.inertial_parameters, q, v, v, tau)
+    tau[:, :6] *= 20.0
+    [text] = collapsed_masses(model, 0.05 * model.inertial_parameters, q, v, v, tau)
+    assert "(of that joint)" in text
