@@ -22,8 +22,8 @@ from browser_picture import IMAGES, PULL, opened, reach
 from PIL import Image
 from playwright.sync_api import Page
 
-CROP = 304, 0, 1280, 720        # the robot and its torques, without the left panel
-SHOWN = 813, 600                # of the animation [px]
+CROP = 304, 0, 1280, 580        # the robot and its torques, without the left panel
+SHOWN = 813, 483                # of the animation [px]
 FULL = 12.0                     # until the plots are full [s]
 START = 620, 640                # of the mouse [px]
 BEFORE, PULLED, AFTER = 1.4, 2.0, 0.6       # [s]
