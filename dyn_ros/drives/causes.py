@@ -108,7 +108,8 @@ def _cause(model: Model, errors: Errors, W: Array, k: int, noise: float) -> _Cau
     measured = torque[:, len(errors.lag) // 2]
     factor = _factor(W @ np.ravel(model.inertial_parameters), v, errors.a[:, k], measured)
     if factor < 0.0:
-        return _Cause(_SIGN.format(factor, -model.drives.gain[k]),
+        size = 1.0 if factor < -1.0 / _FACTOR else -factor      # or in another unit
+        return _Cause(_SIGN.format(factor, -model.drives.gain[k] / size),
                       first=(0, _FIRST[0].format(names[k])))
     part = float(error @ error) / max(float(measured @ measured), 1e-300)
     if part > _NOTHING:
@@ -147,7 +148,7 @@ def _factor(expected: Array, v: Array, a: Array, measured: Array) -> float:
     rest, own = (column - Q @ (Q.T @ column) for column in (measured, expected))
     explained = x[4] ** 2 * float(own @ own) / max(float(rest @ rest), 1e-300)
     power = float(v @ A[:, :2] @ x[:2]) / max(float(np.abs(v * measured).sum()), 1e-300)
-    is_wrong = -_FACTOR < x[4] < -1.0 / _FACTOR and explained > _OF_BOTH and power < _LOST
+    is_wrong = -_FACTOR < x[4] < 0.0 and explained > _OF_BOTH and power < _LOST
     return float(x[4]) if is_wrong else 0.0
 
 

@@ -70,15 +70,17 @@ def test_a_gain_that_does_not_fit_the_other_joints():
     assert len(found) == 1 and "unit" in found[0] and "sign" in found[0]
 
 
-@pytest.mark.parametrize("joint", ["shoulder_pan_joint", "elbow_joint"])
-def test_a_sign_that_is_wrong(joint):
-    """Of a joint that gravity loads, and of one that it does not load."""
+@pytest.mark.parametrize("joint, factor", [
+    ("shoulder_pan_joint", -1.0), ("elbow_joint", -1.0), ("shoulder_pan_joint", -0.1)])
+def test_a_sign_that_is_wrong(joint, factor):
+    """Of a joint that gravity loads, and of one that it does not load, also in another unit."""
     recording = recorded()
-    tau = recording.tau * np.where(np.array(load("ur10").velocity_names) == joint, -1.0, 1.0)
+    tau = recording.tau * np.where(np.array(load("ur10").velocity_names) == joint, factor, 1.0)
     found = warnings(recording, tau)
     [text] = [text for text in found if "its sign is wrong" in text]
-    assert f"{joint} (" in text and "declare gain: -1 in the drives file" in text
-    assert -1.2 < float(re.search(r"its effort is (\S+) times", text)[1]) < -0.8
+    assert f"{joint} (" in text
+    assert 0.8 < float(re.search(r"its effort is (\S+) times", text)[1]) / factor < 1.2
+    assert 0.8 < float(re.search(r"gain: (\S+) in the drives", text)[1]) * factor < 1.2
     for other in found:
         assert other == text or f"correct the sign of {joint} first" in other
 
