@@ -495,7 +495,7 @@ def test_a_calibration_with_exchanged_efforts_names_the_joints(client, node, rob
         CalibrateThresholds.Request(duration=12.0), 500, swing=0.3,
         change=lambda q, v, tau: (q, v, tau[exchanged]), step=5e-3)
     assert answer.success, answer.message
-    assert ("the model explains less than half of the efforts of shoulder_pitch, elbow_pitch: "
+    assert ("the model explains less than half of the efforts of shoulder_pitch, elbow_pitch; "
             in answer.message)
 
 
