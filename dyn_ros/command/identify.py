@@ -133,7 +133,7 @@ def _identified(options: argparse.Namespace, model: Model,
     arm = recorded.reduced(model, options.lock)
     arguments.require_gains(options, arm, _KNOWN_LOAD)
     result = identify_recordings(
-        arm, options.recordings, cutoff=options.cutoff, velocity=options.velocity,
+        arm, options.recordings, cutoff=options.cutoff, velocity=bool(options.velocity),
         motor_constants=_constants(options, arm), topics=options.topic or None,
         odometry=options.odometry, since=options.since, until=options.until,
         staleness=options.staleness, workers=options.workers, scheduler=options.scheduler,

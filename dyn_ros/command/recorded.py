@@ -26,7 +26,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--cutoff", type=positive, metavar="HZ",
                          help="cutoff of the filter of positions [Hz] (default: from their spectra "
                               "and errors of the torques)")
-    command.add_argument("--velocity", action=argparse.BooleanOptionalAction, default=False,
+    command.add_argument("--velocity", action=argparse.BooleanOptionalAction,
                          help="use the measured velocities as well (default: no)")
     add_columns(command)
     add_lock(command, "its mean", ". Joints that were not recorded or do not move are locked "
@@ -112,7 +112,7 @@ def read(options: argparse.Namespace, model: Model, lock_still: bool = True
     if are_tables(options):
         return read_tables(
             model, [Path(name) for name in options.recordings], lock=lock, lock_still=lock_still,
-            velocity=options.velocity, columns=columns or None, **prepared)
+            velocity=bool(options.velocity), columns=columns or None, **prepared)
     if options.columns:
         raise UsageError("--columns: only for tables")
     from ..logs.formats.sources import discover
@@ -134,11 +134,11 @@ def read_one(options: argparse.Namespace, model: Model, arm: Model, path: Path, 
         if path.suffix.lower() in TABLES:
             columns = _columns(options, model, path).given if options.columns else None
             return Samples.from_table(arm, path, columns=columns, cutoff=cutoff, since=since,
-                                      until=until, velocity=options.velocity)
+                                      until=until, velocity=bool(options.velocity))
         from ..logs import read
         recording = read(path, arm, topics=options.topic or None, odometry=options.odometry,
                          staleness=options.staleness, since=since, until=until)
-        return recording.to_samples(cutoff=cutoff, velocity=options.velocity)
+        return recording.to_samples(cutoff=cutoff, velocity=bool(options.velocity))
 
 
 def reduced(model: Model, lock: Sequence[tuple[str, float | None]]) -> Model:
