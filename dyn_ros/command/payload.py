@@ -34,7 +34,7 @@ def add_payload(commands: Commands) -> None:
 
 def _payload(options: argparse.Namespace) -> None:
     from ..identification import identify_payload
-    from ..identification.identify import warnings_of_units
+    from ..identification.solution import warnings_of_units
     from . import tables
     model = arguments.read_model(options)
     arguments.require_folders(options.output)

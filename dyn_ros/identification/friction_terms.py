@@ -24,6 +24,7 @@ _MOST = 6               # of them, in which a term must lower the error
 _BETTER = 0.96          # of the squared error, at most, with a term that is chosen
 _WIDTHS = (0.01, 0.03, 0.1, 0.2)        # of the largest speed: where the step of friction ends
 _DECREASES = (0.03, 0.06, 0.12, 0.25, 0.5)  # of the largest speed, of Stribeck friction
+_SAME = 0.3              # of a velocity: candidates differ by more
 _AT_REST = 0.01         # of the largest speed; the sign of slower velocities is noise
 _FEWEST = 400           # samples
 _ROWS = 2400            # samples that terms are compared on
@@ -46,6 +47,12 @@ class FrictionTerms(NamedTuple):
         return cls(np.zeros((len(TERMS), model.nv), bool), np.zeros(model.nv),
                    np.full(model.nv, np.inf), np.concatenate(
                        [np.ravel(model.inertial_parameters), model.armature]))
+
+    def differs(self, other: FrictionTerms) -> bool:
+        """Whether the terms are others, or their velocities are from other candidates."""
+        return bool((self.chosen != other.chosen).any() or any(
+            not np.allclose(one, another, rtol=_SAME)
+            for one, another in ((self.width, other.width), (self.stribeck, other.stribeck))))
 
 
 def choose_terms(model: Model, samples: Samples, rows: np.ndarray, stribeck: Array,

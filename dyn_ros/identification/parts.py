@@ -11,11 +11,11 @@ import numpy as np
 
 from ..drives.efforts import rescaled
 from ..engine.kernel.types import Array
-from .identify import Solution
 from .least_squares import STRETCHES, Fit, Problem, joint_results, squares_of
 from .normal_equations import Conditions, Equations, Stretches
 from .result import Identification
 from .samples import Samples
+from .solution import Solution
 from .torque_equations import TorqueEquations
 
 _PRECISION = 0.05       # of the standard deviation of an estimate

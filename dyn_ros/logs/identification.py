@@ -24,10 +24,10 @@ from ..engine.model.moments import Moment
 from ..identification import Identification, Samples, lock_joints, parts
 from ..identification import identify as identify_samples
 from ..identification.columns import Columns
-from ..identification.identify import Solution, solution
 from ..identification.locking import remaining, without_unrecorded
 from ..identification.normal_equations import add
 from ..identification.shapes import Shapes
+from ..identification.solution import Solution, solution
 from ..states.joint_states import STALENESS
 from .formats import TABLES
 from .formats.sources import discover, open_source

@@ -15,8 +15,8 @@ from scipy.signal import lfilter
 
 import dyn_ros
 from dyn_ros import Samples, identify
-from dyn_ros.identification.identify import blocks
 from dyn_ros.identification.normal_equations import resolution
+from dyn_ros.identification.solution import blocks
 
 FREQUENCIES = [0.1, 0.2, 0.4, 0.7]
 

@@ -1,0 +1,313 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""An estimate of a robot's parameters, by least squares and as physical bodies."""
+from __future__ import annotations
+
+import copy
+import dataclasses
+import itertools
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import stdtrit
+
+from ..drives.efforts import rescaled
+from ..drives.units import collapsed_masses, unit_warnings
+from ..engine.algorithms import rnea
+from ..engine.call.data import Data
+from ..engine.kernel.types import Array, ArrayLike
+from ..engine.model import Model
+from ..engine.model.inputs import one_each, positive_each, require_model
+from .base_parameters import FEATURES, Unknowns, structure, undetermined
+from .friction_terms import SLOWEST, TERMS, FrictionTerms, choose_terms
+from .least_squares import (
+    Fit,
+    Problem,
+    joint_results,
+    median_deviation,
+    squares_of,
+    unexplained,
+)
+from .motion.filtering import is_actuated
+from .normal_equations import Equations, add, resolution
+from .physical import Reference
+from .result import BaseEstimate, Identification, JointResult
+from .samples import Samples
+from .shapes import Shapes
+from .torque_equations import Progress, TorqueEquations, conditions_of
+
+_HELD = 3               # stretches of consecutive samples that are held out
+_HELD_CONTACTS = 10     # the same with contacts, all combinations of which should be held out
+_OTHERWISE = 0.2        # of its load: a change with which a gear's friction is not determined
+_STILL = 1e-9           # rad/s, m/s: less is rounding
+_DIFFERENCES = 20000    # of consecutive residuals, for their noise
+_CHECKED = 2000         # samples that show whether efforts can be torques
+_ROUNDING = 1e-14       # of a body's size
+_MANY = 0.02            # of the torques: more outliers than noise has
+
+
+class Solution(NamedTuple):
+    """An estimate, and what it was computed from."""
+
+    problem: Problem
+    samples: Samples
+    equations: TorqueEquations          # of all samples
+    fitted: Fit                         # fit of all samples
+    held_out: tuple[slice, ...]         # samples that were held out of a first estimate
+    joints: tuple[JointResult, ...]     # with errors on the held-out samples
+    warnings: tuple[str, ...]           # except about outliers
+    constants: Array                    # (nv,) of the motors
+
+    def identification(self, spread: Array, count: int, size: int,
+                       seconds: float) -> Identification:
+        """The result, with the covariance (b, b) of the estimate, from ``count`` blocks."""
+        problem, fitted, conditions = self.problem, self.fitted, self.equations.conditions
+        unknowns, warnings = problem.unknowns, self.warnings
+        if fitted.outliers > _MANY:
+            warnings += (f"{100.0 * fitted.outliers:.1f} % of the torques differ from the model by "
+                         f"more than {problem.huber:g} times the noise; the model lacks "
+                         "something, or something touched the robot",)
+        if fitted.loose:
+            warnings += (f"the bodies of {', '.join(fitted.loose)} are outside the shapes of their "
+                         "links; the shapes are ignored, because the description lacks "
+                         "something that is attached there, or meshes are wrong",)
+        some = self.samples.take(slice(None, None, 1 + len(self.samples) // _CHECKED))
+        warnings += tuple(collapsed_masses(
+            unknowns.model, fitted.parameters[:unknowns.bodies].reshape(-1, 10), some.q, some.v,
+            some.a, some.tau))
+        base = _base_estimate(problem, fitted, spread, float(stdtrit(max(count - 1, 1), 0.975)))
+        own = fitted.parameters[unknowns.bodies:].reshape(len(unknowns.features), -1)
+        return Identification(
+            model=unknowns.model,
+            identified=_identified(unknowns, conditions.terms, fitted.parameters, self.constants),
+            offset=own[3], stribeck=own[4], stribeck_velocity=conditions.terms.stribeck,
+            joints=self.joints, base=base, samples=self.samples, size=size, held_out=self.held_out,
+            contact_dimension=conditions.contact_dimension,
+            undetermined=undetermined(unknowns, problem.base, base, self.samples),
+            warnings=warnings, seconds=seconds)
+
+
+def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bool, friction: bool,
+             stribeck: ArrayLike | None, motor_constants: ArrayLike | None,
+             noise: ArrayLike | None, regularization: float, huber: float | None, held_out: float,
+             seed: int, threads: int, contact_dimension: int, progress: Progress,
+             friction_terms: Sequence[str] | None = None,
+             shapes: Shapes | None = None) -> Solution:
+    """Estimate the parameters, with the arguments of ``identify``."""
+    samples = _joined(model, samples)
+    constants = np.ones(model.nv)
+    if motor_constants is not None:
+        constants = one_each("motor_constants", motor_constants, model.nv)
+        if not constants.all():
+            raise ValueError(f"motor_constants: expected numbers other than 0, got "
+                             f"{constants.tolist()}")
+        samples = dataclasses.replace(
+            samples, tau=rescaled(model, samples.q, samples.tau, constants))
+    chosen = FEATURES[not armature:1 + 3 * friction]
+    given = None if noise is None else positive_each("noise", noise, model.nv)
+    velocity = (np.full(model.nv, np.inf) if stribeck is None
+                else positive_each("stribeck", stribeck, model.nv, SLOWEST))
+    _require_options(regularization, huber, held_out, contact_dimension)
+    training, held = blocks(len(samples), held_out, seed,
+                            _HELD_CONTACTS if samples.contacts else _HELD)
+    every, allowed = np.arange(len(samples)), _allowed(friction, friction_terms)
+
+    def terms_of(rows: np.ndarray) -> FrictionTerms:
+        if not friction and stribeck is None:
+            return FrictionTerms.none(model)
+        return choose_terms(model, samples, rows, velocity, allowed)
+
+    def problem_with(terms: FrictionTerms, rows: np.ndarray) -> tuple[Problem, TorqueEquations]:
+        unknowns = Unknowns(model, chosen, bool(samples.contacts), dict(zip(TERMS, terms.chosen)))
+        _require_samples(unknowns, samples)
+        base = structure(unknowns)
+        problem = Problem(unknowns, base, Reference(unknowns, base, samples, shapes), given, huber,
+                          regularization, resolution(model.drives.to_motors(samples.tau)))
+        return problem, TorqueEquations(unknowns, samples, rows, conditions_of(
+            model, samples, terms, contact_dimension), threads, progress)
+
+    terms = terms_of(_rows(training))
+    _require_support(model, samples)
+    problem, some, sums, fitted = _fitted(partial(problem_with, rows=_rows(training)), terms)
+    joints = _compared(problem, some, _rows(held), fitted.parameters)
+    warnings = [*warnings_of_units(model, samples), *samples.warnings, *(
+        f"the body of joint {name!r} is not physical in the description; the estimate is "
+        "regularized towards one that is" for name in problem.reference.changed),
+        *unexplained(model, some, joints, fitted.parameters)]
+    of_all = terms_of(every)
+    if of_all.differs(terms):
+        problem, some, sums, fitted = _fitted(partial(problem_with, rows=every), of_all)
+    elif terms.chosen[2].any():         # by loads that have changed since
+        sums = some.of(every).sums(0.4, 0.7)
+    else:
+        sums = add(sums, some.of(_rows(held)).sums(0.4, 0.7))
+    some = some.of(every)
+    fitted = problem.fit(some, sums, fitted.estimate, fitted)
+    return Solution(problem, samples, some, fitted, tuple(held), joints, tuple(warnings), constants)
+
+
+def _fitted(problem_with: Callable[[FrictionTerms], tuple[Problem, TorqueEquations]],
+            terms: FrictionTerms) -> tuple[Problem, TorqueEquations, Equations, Fit]:
+    """A fit of some samples, their sums; without terms of friction whose load is not known."""
+    while True:
+        problem, some = problem_with(terms)
+        first, sums = problem.first_estimate(some)
+        if terms.chosen[2].any():
+            some.loaded_by(first.parameters)
+            first = problem.estimate(some.sums(0.3, 0.3), problem.noise)
+            some.loaded_by(first.parameters)
+            sums = some.sums(0.3, 0.4)
+        fitted = problem.fit(some, sums, first, None)
+        # physical bodies may load a gear otherwise, if an offset can replace gravity
+        unknown = terms.chosen[2] & (some.loaded_by(fitted.parameters) > _OTHERWISE)
+        if not unknown.any():
+            return problem, some, sums, fitted
+        terms.chosen[2, unknown] = False
+
+
+def blocks(count: int, held_out: float, seed: int, stretches: int = _HELD
+           ) -> tuple[list[slice], list[slice]]:
+    """Divide samples into stretches of consecutive ones: those to use, and those to hold out.
+
+    Few are held out: short ones between samples that are used would resemble these.
+    """
+    edges = np.linspace(0, count, max(3, round(stretches / held_out)) + 1).astype(int)
+    every = [slice(int(start), int(stop)) for start, stop in itertools.pairwise(edges)]
+    order = np.random.default_rng(seed).permutation(len(every))
+    held = set(order[:max(1, round(held_out * len(every)))].tolist())
+    return ([rows for n, rows in enumerate(every) if n not in held],
+            [rows for n, rows in enumerate(every) if n in held])
+
+
+def _rows(some: Sequence[slice]) -> np.ndarray:
+    return np.concatenate([np.arange(block.start, block.stop, dtype=np.int32) for block in some])
+
+
+def _allowed(friction: bool, wanted: Sequence[str] | None) -> Sequence[str]:
+    """The terms of friction that may be chosen."""
+    if isinstance(wanted, str) or not set(wanted or ()) <= set(TERMS):
+        raise ValueError(f"friction_terms: expected some of {', '.join(TERMS)}, got {wanted!r:.80}")
+    return () if not friction else TERMS if wanted is None else tuple(wanted)
+
+
+# --- input
+
+def _joined(model: Model, samples: Samples | Sequence[Samples]) -> Samples:
+    require_model(model)
+    if not isinstance(samples, Samples):
+        samples = Samples.concatenate(samples)
+    if samples.q.shape[1:] != (model.nq,) or samples.v.shape[1:] != (model.nv,):
+        raise ValueError(f"samples: of a robot with nq = {samples.q.shape[1]}, nv = "
+                         f"{samples.v.shape[1]}, but {model!r} has nq = {model.nq}, nv = "
+                         f"{model.nv}; create the samples with this model")
+    return samples
+
+
+def _require_options(regularization: float, huber: float | None, held_out: float,
+                     contact_dimension: int) -> None:
+    for name, value in (("regularization", regularization), ("huber", huber)):
+        if value is not None and not 0.0 < value < np.inf:
+            raise ValueError(f"{name}: expected a positive number, got {value!r}")
+    if not 0.0 < held_out < 0.9:
+        raise ValueError(f"held_out: expected a fraction between 0 and 0.9, got {held_out!r}")
+    if contact_dimension not in (3, 6):
+        raise ValueError(f"contact_dimension: expected 3 or 6, got {contact_dimension!r}")
+
+
+def _require_samples(unknowns: Unknowns, samples: Samples) -> None:
+    needed = max(100, 10 * int(unknowns.active.sum()) // max(unknowns.model.nv, 1))
+    if len(samples) < needed:
+        raise ValueError(f"samples: expected at least {needed} to identify {unknowns.model!r}, got "
+                         f"{len(samples)}; record for longer")
+    if max(samples.v.max(), -samples.v.min()) < _STILL:
+        raise ValueError("samples: no joint moves; record a motion, such as one of dyn_ros.excite")
+
+
+def warnings_of_units(model: Model, samples: Samples) -> list[str]:
+    """Warnings of efforts that cannot be torques."""
+    if samples.contacts or samples.f_ext is not None or not is_actuated(model).all():
+        return []
+    some = samples.take(slice(None, None, 1 + len(samples) // _CHECKED))
+    return unit_warnings(model, some.q, some.v, some.a, some.tau)
+
+
+def _require_support(model: Model, samples: Samples) -> None:
+    """Reject a floating base that stands although no contact or force carries it."""
+    base = ~is_actuated(model)
+    if samples.contacts or samples.f_ext is not None or samples.tau[:, base].any() or (
+            not base.any()):
+        return
+    some = samples.take(slice(None, None, 1 + len(samples) // 2000))
+    data, still = Data(model), np.zeros_like(some.v)
+    needed, weight = (np.sqrt((torque[:, base] ** 2).sum(axis=1).mean()) for torque in (
+        rnea(model, data, some.q, some.v, some.a).copy(),
+        rnea(model, data, some.q, still, still)))
+    if needed > 0.5 * weight > 0.0:
+        raise ValueError("samples: the efforts of the base are 0, but its motion requires "
+                         f"{needed:.3g} N by the model, so something carries the robot; state "
+                         "which frames are in contact (columns in_contact.FRAME of a table), or "
+                         "pass measured forces as f_ext")
+
+
+# --- result
+
+def _compared(problem: Problem, equations: TorqueEquations, rows: np.ndarray,
+              parameters: Array) -> tuple[JointResult, ...]:
+    """How well the models before and after explain samples that were held out."""
+    model, described = problem.unknowns.model, problem.reference.described
+    squares, differences = np.zeros((2, 3, model.nv)), []
+    for torques in equations.comparison(rows, (described, parameters)):
+        squares += squares_of(torques)
+        last = max(3, _DIFFERENCES * len(torques[2]) // len(rows))
+        differences.append(np.diff(torques[2][:last], 2, axis=0))
+    others = equations.rows[:max(0, _DIFFERENCES - len(rows))]      # a short stretch says little
+    for torques in equations.comparison(others, (described, parameters)):
+        differences.append(np.diff(torques[2], 2, axis=0))
+    # of white noise they are larger than it; jumps of friction are too rare to count
+    noise = median_deviation(np.concatenate(differences)) / np.sqrt(6.0)
+    return joint_results(model, squares, np.maximum(noise, problem.least))
+
+
+def _base_estimate(problem: Problem, fitted: Fit, spread: Array, quantile: float) -> BaseEstimate:
+    """Values, intervals, and how well each is determined."""
+    base, value, determined = problem.base, fitted.estimate.value, fitted.estimate.determined
+    deviation = np.where(determined, np.sqrt(np.maximum(np.diag(spread), 0.0)), np.inf)
+    # The physical estimate errs no more than least squares do: the truth is physical, too, and what
+    # the recording determines depends little on the description
+    half, after = quantile * deviation, base.matrix @ fitted.parameters
+    size = problem.reference.typical.copy()
+    of_joint = base.independent >= problem.unknowns.bodies
+    size[of_joint] = np.fmax(size, np.abs(value))[of_joint]
+    return BaseEstimate(
+        names=base.names, units=base.units, matrix=base.matrix,
+        before=base.matrix @ problem.reference.described, after=after, estimate=value,
+        deviation=deviation, lower=after - half, upper=after + half,
+        excitation=tuple("well" if x < 0.1 else "weakly" if x < 1.0 else "not"
+                         for x in deviation / size))
+
+
+def _identified(unknowns: Unknowns, terms: FrictionTerms, parameters: Array,
+                constants: Array) -> Model:
+    """A copy of the model with these parameters; numbers that are rounding errors are zero."""
+    identified = copy.copy(unknowns.model)
+    bodies = parameters[:unknowns.bodies].reshape(-1, 10).copy()
+    moment = bodies[:, [4, 6, 9]].sum(axis=1)
+    size = np.stack([bodies[:, 0], np.sqrt(bodies[:, 0] * moment), moment], axis=1)
+    bodies[np.abs(bodies) < _ROUNDING * np.repeat(size, [1, 3, 6], axis=1)] = 0.0
+    identified.inertial_parameters = bodies
+    own = parameters[unknowns.bodies:].reshape(len(unknowns.features), -1)
+    for name, numbers in zip(FEATURES[:3], own):        # which a model has
+        if name in unknowns.chosen:
+            setattr(identified, name, numbers)
+    coupling = identified.drives.coupling
+    rotors = np.zeros(unknowns.model.nv)
+    if coupling is not None and "armature" in unknowns.chosen:
+        rotors = own[0]
+        identified.armature = (coupling ** 2).T @ rotors
+    identified.drives = identified.drives.with_values(
+        gain=identified.drives.gain * constants, stribeck_velocity=terms.stribeck,
+        friction_velocity=terms.width, rotor_inertia=rotors,
+        **dict(zip(unknowns.features[3:], own[3:])))
+    return identified
