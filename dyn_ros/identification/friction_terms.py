@@ -55,6 +55,13 @@ class FrictionTerms(NamedTuple):
             for one, another in ((self.width, other.width), (self.stribeck, other.stribeck))))
 
 
+class _Candidate(NamedTuple):
+    term: int | None        # index in ``TERMS``; None: only a ramp
+    velocity: float         # at which it decreases, or 0
+    width: float            # of the ramp
+    factors: list[Array]    # of the ramp
+
+
 def choose_terms(model: Model, samples: Samples, rows: np.ndarray, stribeck: Array,
                  allowed: Sequence[str] = TERMS) -> FrictionTerms:
     """The terms that lower the error of torques that were held out, for each joint.
@@ -72,19 +79,17 @@ def choose_terms(model: Model, samples: Samples, rows: np.ndarray, stribeck: Arr
     joints = measured_joints(model, v, tau)
     if len(some) < _FEWEST or samples.contacts or not len(joints):
         return terms
-    W = _torque_rows(model, some, joints)
     fastest = np.quantile(np.abs(v), 0.99, axis=0)
     moves = (np.abs(v) > _AT_REST * fastest)[:, joints].T
-    W *= moves[..., None]
-    held = _HeldOut(W, tau[:, joints].T * moves, moves)
+    held = _HeldOut(_torque_rows(model, some, joints), tau[:, joints].T, moves)
     bodies = 10 * model.njoints
     terms.load[:] = 0.0
     terms.load[:bodies], terms.load[bodies + joints] = held.x[:bodies], held.x[bodies::_OWN]
     for n, k in enumerate(joints):
         own = bodies + _OWN * n
-        load = W[n, :, :bodies] @ held.x[:bodies] + W[n, :, own] * held.x[own]
+        load = np.abs(held.torque(n, np.r_[:bodies, own]))
         held.exchange(n, own + _OWN - 1, _chosen(
-            terms, int(k), v[:, k], np.abs(load), partial(held.errors, n, own + _OWN - 1), allowed))
+            terms, int(k), v[:, k], load, partial(held.errors, n, own + _OWN - 1), allowed))
     return terms
 
 
@@ -105,29 +110,29 @@ def _chosen(terms: FrictionTerms, k: int, v: Array, load: Array,
 
     factors = [decreasing(float(terms.stribeck[k]))] if terms.chosen[0, k] else []
     error = errors(columns(0.0, *factors))[0]
-    for width in fastest * np.array(_WIDTHS):
-        found = errors(columns(width, *factors))[0]
-        if _is_better(found, error):
-            error, terms.width[k] = found, width
-    of_width = partial(columns, float(terms.width[k]))
-    if "load_friction" in allowed:
-        found, coefficient = errors(of_width(*factors, load))
-        if coefficient > 0.0 and _is_better(found, error):
-            error, terms.chosen[2, k] = found, True
-            factors.append(load)
-    candidates = [(0.0, np.sqrt(np.abs(v)))] * ("root_friction" in allowed)
-    if "stribeck" in allowed and not terms.chosen[0, k]:
-        candidates += [(share * fastest, decreasing(share * fastest)) for share in _DECREASES]
-    tried = [(errors(of_width(*factors, factor))[0], velocity, factor)
-             for velocity, factor in candidates]
-    if tried:
-        found, velocity, factor = min(tried, key=lambda one: one[0].sum())
-        if _is_better(found, error):
-            factors.append(factor)
-            terms.chosen[0 if velocity else 1, k] = True
-            if velocity:
-                terms.stribeck[k] = velocity
-    return of_width(*factors)
+    while True:                         # add what lowers it most
+        width, candidates = float(terms.width[k]), []
+        if not width:
+            candidates = [_Candidate(None, 0.0, share * fastest, factors) for share in _WIDTHS]
+        if "load_friction" in allowed and not terms.chosen[2, k]:
+            candidates.append(_Candidate(2, 0.0, width, [*factors, load]))
+        if "root_friction" in allowed and not terms.chosen[:2, k].any():
+            candidates.append(_Candidate(1, 0.0, width, [*factors, np.sqrt(np.abs(v))]))
+        if "stribeck" in allowed and not terms.chosen[:2, k].any():
+            candidates += [_Candidate(0, share * fastest, width,
+                                      [*factors, decreasing(share * fastest)])
+                           for share in _DECREASES]
+        tried = [(*errors(columns(one.width, *one.factors)), one) for one in candidates]
+        better = [(found, one) for found, coefficient, one in tried if _is_better(found, error)
+                  and (one.term != 2 or coefficient > 0.0)]
+        if not better:
+            return columns(width, *factors)
+        error, best = min(better, key=lambda pair: pair[0].sum())
+        factors, terms.width[k] = best.factors, best.width
+        if best.term is not None:
+            terms.chosen[best.term, k] = True
+        if best.velocity:
+            terms.stribeck[k] = best.velocity
 
 
 def _is_better(found: Array, error: Array) -> bool:
@@ -138,13 +143,14 @@ class _HeldOut:
     """Least squares of some samples of all joints, with one stretch held out at a time.
 
     ``rows`` are (joints, B, p), ``torque`` and ``counts`` (joints, B); B is a multiple of the
-    number of stretches. Samples that do not count are zero. Each joint is weighted by its error.
-    ``x`` (p,) is the estimate from all stretches.
+    number of stretches. The rows of samples that do not count become zero. Each joint is weighted
+    by its error. ``x`` (p,) is the estimate from all stretches.
     """
 
     def __init__(self, rows: Array, torque: Array, counts: np.ndarray) -> None:
-        self._rows, self._torque, self._counts = map(_in_stretches, (rows, torque, counts))
-        self._size: Array = np.std(torque, axis=1)
+        rows *= counts[..., None]
+        self._rows, self._torque, self._counts = map(_in_stretches, (rows, torque * counts, counts))
+        self._size: Array = np.std(torque * counts, axis=1)
         for _ in range(_WEIGHTINGS):
             self._solve()
             error = self._torque - self._rows @ self.x
@@ -159,6 +165,11 @@ class _HeldOut:
         self._right = g.sum(axis=0) - g
         self._inverse = _inverse(H.sum(axis=0) - H)
         self.x = _inverse(H.sum(axis=0)) @ g.sum(axis=0)
+
+    def torque(self, n: int, columns: np.ndarray) -> Array:
+        """The torque of some columns of a joint, (B,)."""
+        torque: Array = (self._rows[n][..., columns] @ self.x[columns]).ravel()
+        return torque
 
     def errors(self, n: int, own: int, columns: Array) -> tuple[Array, float]:
         """Squared errors of a joint in the stretches, each predicted from all others.

@@ -20,7 +20,7 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
              friction_terms: Sequence[str] | None = None,
              motor_constants: ArrayLike | None = None, noise: ArrayLike | None = None,
              regularization: float = 1.0,
-             huber: float | None = 3.0, held_out: float = 0.2, seed: int = 0, threads: int = 1,
+             huber: float | None = 5.0, held_out: float = 0.2, seed: int = 0, threads: int = 1,
              contact_dimension: int = 3, shapes: Shapes | None = None,
              progress: Progress | None = None) -> Identification:
     """Estimate the parameters of a robot from measured torques.
@@ -58,12 +58,12 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     regularization : float
         Weight of the divergence from the description, in units of the log-likelihood.
     huber : float or None
-        Residuals above this multiple of the noise count linearly, not squared (Huber 1964). None:
-        all count squared.
+        Residuals above this multiple of the noise count linearly, not squared (Huber 1964); normal
+        noise exceeds 5 in one of two million samples. None: all count squared.
     held_out : float
         Fraction of the samples that a first estimate does not use, in a few whole stretches.
         ``Identification.joints`` has its errors on them. The result is then estimated from all
-        samples.
+        samples, with terms of friction that are chosen from all.
     seed : int
         Of the choice of these samples.
     threads : int

@@ -112,7 +112,7 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     _require_options(regularization, huber, held_out, contact_dimension)
     training, held = blocks(len(samples), held_out, seed,
                             _HELD_CONTACTS if samples.contacts else _HELD)
-    every, allowed = np.arange(len(samples)), _allowed(friction, friction_terms)
+    every, allowed = np.arange(len(samples), dtype=np.int32), _allowed(friction, friction_terms)
 
     def terms_of(rows: np.ndarray) -> FrictionTerms:
         if not friction and stribeck is None:
@@ -128,7 +128,7 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
         return problem, TorqueEquations(unknowns, samples, rows, conditions_of(
             model, samples, terms, contact_dimension), threads, progress)
 
-    terms = terms_of(_rows(training))
+    terms, of_all = terms_of(_rows(training)), terms_of(every)
     _require_support(model, samples)
     problem, some, sums, fitted = _fitted(partial(problem_with, rows=_rows(training)), terms)
     joints = _compared(problem, some, _rows(held), fitted.parameters)
@@ -136,7 +136,6 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
         f"the body of joint {name!r} is not physical in the description; the estimate is "
         "regularized towards one that is" for name in problem.reference.changed),
         *unexplained(model, some, joints, fitted.parameters)]
-    of_all = terms_of(every)
     if of_all.differs(terms):
         problem, some, sums, fitted = _fitted(partial(problem_with, rows=every), of_all)
     elif terms.chosen[2].any():         # by loads that have changed since

@@ -55,7 +55,7 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
              friction_terms: Sequence[str] | None = None,
              motor_constants: ArrayLike | None = None,
              noise: ArrayLike | None = None, regularization: float = 1.0,
-             huber: float | None = 3.0, held_out: float = 0.2, seed: int = 0, threads: int = 1,
+             huber: float | None = 5.0, held_out: float = 0.2, seed: int = 0, threads: int = 1,
              contact_dimension: int = 3, topics: Iterable[str] | None = None,
              odometry: str | None = None, since: Moment | None = None,
              until: Moment | None = None, staleness: float = STALENESS,
