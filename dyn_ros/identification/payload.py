@@ -183,7 +183,7 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
 
 def _units(model: Model, samples: Samples) -> str:
     """What contradicts efforts that are torques; empty if nothing does."""
-    from .identify import warnings_of_units
+    from .solution import warnings_of_units
     first, *others = warnings_of_units(model, samples) or [""]
     return first + (f" ({len(others)} more like this)" if others else "")
 
