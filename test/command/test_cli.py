@@ -535,7 +535,7 @@ def test_identified_parameters_are_written_into_what_a_file_expands_to(made, is_
     options = argparse.Namespace(
         robot=plain if is_plain else made, output=made.with_name("new.urdf"), report=None,
         xacro={} if is_plain else {"mass": "4"})
-    _write(options, SimpleNamespace(
+    _write(options, heavier, SimpleNamespace(
         identified=heavier,
         write_urdf=lambda *paths: Identification.write_urdf(SimpleNamespace(identified=heavier),
                                                             *paths)), ())

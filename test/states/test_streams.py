@@ -231,5 +231,5 @@ def test_messages_outside_of_their_numbers_are_an_error(arm, field, value):
     decoder = Decoder()
     messages = packed([(arm.joint_names, [0.0] * 7, [0.0] * 7, [0.0] * 7, 1)], decoder)
     array = np.array(value, getattr(messages, field).dtype)
-    with pytest.raises(ValueError, match="inside of their numbers"):
+    with pytest.raises(ValueError, match="within the numbers"):
         BlockCollector(arm).push(messages._replace(**{field: array}), decoder)

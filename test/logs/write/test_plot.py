@@ -180,6 +180,6 @@ def test_what_cannot_be_plotted(results, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     monkeypatch.setitem(sys.modules, "plotly", None)
     for suffix in ("png", "html"):
-        with pytest.raises(ImportError, match=r"pip install dyn_ros\[logs\]"):
+        with pytest.raises(ImportError, match=r'pip install "dyn_ros\[logs\]"'):
             plot(results, tmp_path / f"a.{suffix}")
     assert {each.name for each in tmp_path.iterdir()} == {"a.parquet", "b.parquet"}

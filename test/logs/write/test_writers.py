@@ -95,9 +95,9 @@ def test_a_full_disk_leaves_nothing_but_what_was_complete(write, table, tmp_path
 def test_what_is_not_installed_is_named(table, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "mcap.writer", None)
-    with pytest.raises(ImportError, match=r"pip install dyn_ros\[logs\]"):
+    with pytest.raises(ImportError, match=r'pip install "dyn_ros\[logs\]"'):
         write_parquet.write(table, tmp_path / "a")
-    with pytest.raises(ImportError, match=r"pip install dyn_ros\[logs\]"):
+    with pytest.raises(ImportError, match=r'pip install "dyn_ros\[logs\]"'):
         write_bag.write(table, tmp_path / "b")
     assert not list(tmp_path.iterdir())
 
