@@ -99,7 +99,7 @@ def test_names_are_no_markup(tmp_path):
 
 def test_a_missing_plotly_is_named(result, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "plotly", None)
-    with pytest.raises(ImportError, match=r"plotly: pip install dyn_ros\[identify\]"):
+    with pytest.raises(ImportError, match=r"plotly: pip install .dyn_ros\[identify\]."):
         write_report(result, tmp_path / "report.html")
     assert not list(tmp_path.iterdir())
 
