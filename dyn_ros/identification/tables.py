@@ -78,8 +78,8 @@ def pyarrow() -> Any:
         import pyarrow.csv
         import pyarrow.parquet
     except ImportError:
-        raise ImportError("Parquet files and recordings in tables require pyarrow, identification "
-                          'from CSV files does not: pip install "dyn_ros[logs]"') from None
+        raise ImportError("Parquet files, and tables except for identification, require pyarrow: "
+                          'pip install "dyn_ros[logs]"') from None
     return pyarrow
 
 

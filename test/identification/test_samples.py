@@ -518,7 +518,7 @@ def test_files_that_cannot_be_read(arm, tmp_path):
 
 def test_parquet_without_pyarrow(arm, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match=r"pip install .dyn_ros\[identify\]."):
+    with pytest.raises(ImportError, match=r"require pyarrow: pip install .dyn_ros\[logs\]."):
         Samples.from_table(arm, tmp_path / "recording.parquet")
 
 
