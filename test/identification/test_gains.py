@@ -64,7 +64,7 @@ def test_efforts_that_are_not_measured():
 
 def test_recordings_without_the_load():
     free, _ = currents()
-    with pytest.raises(ValueError, match="no effort depends on the load of 5 kg: check its mass"):
+    with pytest.raises(ValueError, match="no effort depends on the load of 5 kg; check its mass"):
         dyn_ros.estimate_gains(load("ur10"), free, free, MASS, "tool0")
 
 

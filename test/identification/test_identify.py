@@ -519,7 +519,7 @@ def test_a_description_that_is_not_physical():
     ({"huber": 0.0}, "huber: expected a positive number, got 0.0"),
     ({"regularization": -1.0}, "regularization: expected a positive number"),
     ({"held_out": 1.0}, "held_out: expected a fraction between 0 and 0.9"),
-    ({"stribeck": 0.0}, "stribeck: expected positive numbers, got 0"),
+    ({"stribeck": 0.0}, "stribeck: expected numbers of at least 1e-06, got 0"),
     ({"noise": np.zeros(6)}, "noise: expected positive numbers"),
     ({"motor_constants": [1.0, 2.0]}, "motor_constants: expected 6 finite numbers"),
     ({"noise": np.nan}, "noise"),
