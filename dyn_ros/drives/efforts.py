@@ -3,6 +3,7 @@
 """Torques at the joints from the efforts of a recording."""
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,6 +43,22 @@ def rescaled(model: Model, q: Array, torque: Array, constants: Array) -> Array:
     gravity = with_gravity(model, Data(model), q, np.zeros_like(torque))
     scaled = drives.to_joints(constants * drives.to_motors(torque - gravity)) + gravity
     return np.where(constants == 1.0, torque, scaled) if drives.coupling is None else scaled
+
+
+def of_own_gravity(described: Model, identified: Model, q: Array) -> Model:
+    """The identified robot for efforts from which its own gravity torque is subtracted.
+
+    It was identified from efforts with the gravity torque of the description instead. What differs
+    between both at the positions (B, nq), on average, is a part of the offset.
+    """
+    drives, zero = identified.drives, np.zeros((len(q), identified.nv))
+    if not drives.is_compensated.any():
+        return identified
+    own, before = (with_gravity(model, Data(model), q, zero) for model in (identified, described))
+    robot = copy.copy(identified)
+    robot.drives = drives.with_values(
+        offset=drives.offset + drives.to_motors((own - before).mean(axis=0)))
+    return robot
 
 
 def _without_delay(delay: Array, arrays: dict[str, Any], segments: Sequence[tuple[int, int]]

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ..drives import save_drives
+from ..drives.efforts import of_own_gravity
 from ..engine.algorithms import joint_friction, rnea
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
@@ -239,14 +240,15 @@ class Identification:
         """Write what a URDF cannot express, for ``dyn_ros.load_drives``.
 
         These are rotor inertias, offsets, further friction, and what efforts are. Joints that were
-        locked are not in the file.
+        locked are not in the file. Where drives subtract gravity, the offset is relative to the
+        gravity torque of the identified robot.
 
         Raises
         ------
         OSError
             The file cannot be written.
         """
-        save_drives(self.identified, path)
+        save_drives(of_own_gravity(self.model, self.identified, self.samples.q), path)
 
     def write_urdf(self, description: str | PathLike[str], path: str | PathLike[str]) -> None:
         """Write the robot's description with the identified parameters.

@@ -185,3 +185,27 @@ def test_masses_of_a_robot_with_fingers_that_mimic():
     tau[:, :6] *= 20.0
     [text] = collapsed_masses(model, 0.05 * model.inertial_parameters, q, v, v, tau)
     assert "(of that joint)" in text
+
+
+def test_offsets_belong_to_the_gravity_of_the_identified_robot(tmp_path):
+    """A lift whose drive subtracts the gravity of a robot that is 3 kg heavier than described."""
+    model, true, (q, v, a) = lift(), lift(), motion()
+    true.set_payload("unknown", "l9", 3.0, np.zeros(3), 0.01 * np.eye(3))
+    compensated = [True] + [False] * (model.nv - 1)
+    model.drives = model.drives.with_values(is_compensated=compensated)
+    effort = dyn_ros.rnea(true, dyn_ros.Data(true), q, v, a) + FRICTION[:model.nv] * np.sign(v)
+    effort += np.random.default_rng(0).normal(0.0, 0.05, v.shape)
+    effort[:, 0] -= dyn_ros.generalized_gravity(true, dyn_ros.Data(true), q)[:, 0]
+    samples = dyn_ros.Samples.from_arrays(model, np.linspace(0.0, 20.0, len(q)), q, effort, v, a)
+    found = dyn_ros.identify(model, samples, armature=False)
+    found.write_drives(tmp_path / "lift.yaml")
+    robot = found.identified
+    weight = [dyn_ros.generalized_gravity(one, dyn_ros.Data(one), q[0])[0] for one in (
+        robot, model)]
+    assert abs(weight[0] - weight[1]) > 10.0
+    dyn_ros.load_drives(robot, tmp_path / "lift.yaml")
+    assert abs(robot.drives.offset[0]) < 0.5
+    torque = dyn_ros.rnea(robot, dyn_ros.Data(robot), q, v, a)
+    torque += dyn_ros.joint_friction(robot, v, torque)
+    measured = dyn_ros.measured_torque(robot, dyn_ros.Data(robot), q, effort)
+    assert np.abs((measured - torque).mean(axis=0)).max() < 0.2
