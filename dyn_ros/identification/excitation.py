@@ -101,8 +101,8 @@ class Excitation:
         accepts. Its points have positions, velocities and accelerations, between which controllers
         interpolate by splines of fifth degree::
 
-            ros2 topic pub --once /joint_trajectory_controller/joint_trajectory \
-              trajectory_msgs/msg/JointTrajectory "$(cat motion.yaml)"
+            ros2 topic pub --once --stdin /joint_trajectory_controller/joint_trajectory \
+              trajectory_msgs/msg/JointTrajectory < motion.yaml
 
         ``.csv`` has the columns ``time``, ``position.NAME``, ``velocity.NAME``,
         ``acceleration.NAME`` and ``effort.NAME``.
@@ -111,7 +111,7 @@ class Excitation:
         ----------
         path : str or PathLike
         rate : float
-            Points per second of a JointTrajectory. A command line is limited to 128 kB.
+            Points per second of a JointTrajectory.
 
         Raises
         ------

@@ -207,8 +207,9 @@ def _there(graph, words):
 
 @kind("ros2 topic pub")
 def _published(graph, words):
-    topic, name, text = options(words, "-r=", "--once")
-    if text == "$(cat motion.yaml)":                        # a topic of another node
+    topic, name, *text = options(words, "-r=", "--once", "--stdin")
+    if "--stdin" in words:                  # to a topic of another node; too long for an argument
+        assert text == ["<", "motion.yaml"]
         if "motion.yaml" not in graph.written:              # which takes long
             _own_command(graph, ["excite", ROBOT, "-o", "motion.yaml"])
         message = fill(interface(name)(), yaml.safe_load(graph.written["motion.yaml"]))
@@ -217,7 +218,7 @@ def _published(graph, words):
     graph.set("/vereshchagin", constraints="topic")         # as a node begins
     graph.set("/centroidal", contact_source="topic")
     try:
-        message = fill(interface(name)(), yaml.safe_load(text))
+        message = fill(interface(name)(), yaml.safe_load(*text))
         refused = []
         for _ in range(3):
             graph.client.publisher(type(message), graph.name(topic)).publish(message)
