@@ -54,6 +54,15 @@ def test_it_points_away_from_the_robot_and_asks_to_be_pulled(robot, handle):
     assert shown(handle) == "pull me" and not handle.pulled and not handle.is_held
 
 
+def test_it_appears_above_a_foot(server):
+    """In the picture too, in which what is nearer to the camera is lower."""
+    xml = ARM.with_name("quadruped.urdf").read_text()
+    robot = RobotScene(server.scene, read_urdf(xml), xml)
+    arrow = PushHandle(robot, server.gui, robot.tip, 100.0).away
+    up = np.array([0.0, 0.0, 1.0]) - DIRECTION[2] * DIRECTION
+    assert arrow @ up > 0.2 * np.linalg.norm(arrow)
+
+
 def test_the_force_is_the_displacement_in_the_frame_of_the_link(robot, handle):
     grabbed = world(handle) + (0.01, 0.0, 0.02)     # not at its center
     drag(handle, "start", grabbed, grabbed)
