@@ -111,15 +111,21 @@ def _centers(joint: Joint, now: float, amplitude: float) -> Sequence[float]:
 def find_legs(robot: Kinematics) -> list[list[int]]:
     """Return the slots of the joints of each leg, from the root on; none if the robot has no legs.
 
-    Legs are two or more chains that end on the same level, below everything else.
+    Legs are two or more chains that end on the same level, below everything else, and share no
+    joint. A wheel at the end may be above its point of contact.
     """
     heights = robot.heights(_neutral(robot)[None])[:, 0]
+    for i, joint in enumerate(robot.moving):
+        if joint.parent >= 0:
+            heights[i] = min(heights[i], heights[joint.parent])
     lowest = heights.min()
     near = lowest + LEVEL * (max(heights.max(), 0.0) - lowest)
     parents = {joint.parent for joint in robot.moving}
     feet = [i for i in range(len(robot.moving)) if i not in parents and heights[i] <= near]
     legs = [robot.chain(foot) for foot in feet]
-    if len(legs) < 2 or heights[-1] <= near or min(map(len, legs)) < 2:
+    slots = [slot for leg in legs for slot in leg]
+    if (len(legs) < 2 or heights[-1] <= near or min(map(len, legs)) < 2
+            or len(set(slots)) < len(slots)):
         return []
     return legs
 
@@ -146,6 +152,7 @@ def _folds(robot: Kinematics, leg: Sequence[int]) -> tuple[dict[int, float], tup
     """Return how much the joints of a leg turn as its hip bends by 1, and the range of the hip.
 
     Of both ways to bend, it is the one with the wider range; the range is empty if there is none.
+    If both are as wide, the foot rises more, so that legs that mirror each other bend that way.
     """
     places = robot.places(np.zeros((1, len(robot.joints))))[:, 0, :3, :3]
     axes = {slot: places[robot.own[slot]] @ robot.joints[slot].axis for slot in leg
@@ -164,6 +171,10 @@ def _folds(robot: Kinematics, leg: Sequence[int]) -> tuple[dict[int, float], tup
                  for slot, turn in zip(group, FOLDING)}
         ranges = [sorted((robot.joints[slot].lower / turn, robot.joints[slot].upper / turn))
                   for slot, turn in turns.items()]
-        found.append((turns, (max(0.0, *(low for low, _ in ranges)), min(
-            high for _, high in ranges))))
-    return max(found, key=lambda each: each[1][1] - each[1][0])
+        q = np.zeros((1, len(robot.joints)))
+        q[0, list(turns)] = [BENT * turn for turn in turns.values()]
+        height = round(float(robot.heights(q)[robot.own[leg[-1]], 0]), 6)
+        least, most = max(0.0, *(low for low, _ in ranges)), min(high for _, high in ranges)
+        found.append((most - least, height, turns, (least, most)))
+    _, _, turns, limits = max(found, key=lambda each: each[:2])
+    return turns, limits

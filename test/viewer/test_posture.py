@@ -61,7 +61,8 @@ def test_what_hangs_keeps_hanging():
 
 
 @pytest.mark.parametrize("name, count", [
-    ("solo12", 4), ("talos_reduced", 2), ("quadruped", 4), ("go2", 4), ("bolt", 2)])
+    ("solo12", 4), ("talos_reduced", 2), ("quadruped", 4), ("go2", 4), ("bolt", 2),
+    ("anymal_c", 4)])
 def test_legs_bend_together_and_the_feet_stay_level(name, count):
     """Also knees that cannot be stretched, which bend the way they can."""
     tree = read_urdf(QUADRUPED.read_text()) if name == "quadruped" else example(name)
@@ -79,6 +80,34 @@ def test_legs_bend_together_and_the_feet_stay_level(name, count):
         assert joint.upper >= swing.center[slot] + abs(swing.amplitude[slot]) - 1e-12
 
 
+def test_legs_with_wheels_above_their_points_of_contact():
+    tree = example("centauro")
+    robot, motion = Kinematics(tree), Motion(tree)
+    legs = find_legs(robot)
+    moved = heights(tree, motion)
+    contacts = np.array([moved[[robot.own[slot] for slot in leg]].min(axis=0) for leg in legs])
+    assert motion.stands and len(legs) == 4
+    np.testing.assert_allclose(contacts - contacts[0], 0.0, atol=1e-3)
+    assert np.ptp(contacts[0]) > 0.05 and moved.min() == contacts.min()
+
+
 @pytest.mark.parametrize("name", ["ur5", "panda", "tiago"])
 def test_arms_and_wheels_are_no_legs(name):
     assert find_legs(Kinematics(example(name))) == []
+
+
+def test_arms_below_a_common_spine_are_no_legs():
+    """They hang on the same level, but share a joint."""
+    chains = "".join(f"""<link name="{side}1"/><link name="{side}2"/>
+      <joint name="{side}_shoulder" type="revolute"><parent link="chest"/><child link="{side}1"/>
+        <origin xyz="0 {y} 0.2"/><axis xyz="0 1 0"/>
+        <limit lower="-1" upper="1" effort="9" velocity="9"/></joint>
+      <joint name="{side}_elbow" type="revolute"><parent link="{side}1"/><child link="{side}2"/>
+        <origin xyz="0 0 -0.4"/><axis xyz="0 1 0"/>
+        <limit lower="-1" upper="1" effort="9" velocity="9"/></joint>"""
+                     for side, y in (("left", 0.2), ("right", -0.2)))
+    spine = """<joint name="spine" type="{}"><parent link="base"/><child link="chest"/>
+      <limit lower="-1" upper="1" effort="9" velocity="9"/></joint>"""
+    robots = [Kinematics(read_urdf(f"""<robot name="torso"><link name="base"/><link name="chest"/>
+      {spine.format(kind)}{chains}</robot>""")) for kind in ("revolute", "fixed")]
+    assert [len(find_legs(robot)) for robot in robots] == [0, 2]
