@@ -7,7 +7,6 @@ rotation or one translation for each joint that moved, regardless of the links b
 """
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -52,8 +51,8 @@ class RobotScene:
 
     `tree` is from `read_urdf` without a root joint; for `folders` see `find_mesh`. `names` and
     `joints` are those with a coordinate of their own: of one degree of freedom, except mimic
-    joints; `slots` are their indices by name. `reach` is an upper bound on the distance of a link's
-    origin from the root's [m], `problems` what is not shown, with the reason.
+    joints; `slots` are their indices by name. `reach` is the largest distance from the origin of
+    the root, with all joints at zero [m], `problems` what is not shown, with the reason.
     """
 
     def __init__(self, scene: viser.SceneApi, tree: Tree, xml: str,
@@ -70,8 +69,10 @@ class RobotScene:
         self._added: dict[str, viser.FrameHandle] = {}
         self.problems: list[str] = []
         self._add_shapes(xml)
-        self.reach = self._measure()
-        self.move(np.zeros(len(self.names)))
+        zero = np.zeros((1, len(self.names)))
+        self.reach = max(float(np.linalg.norm(points, axis=-1).max(initial=0.0))
+                         for points in kinematics.points(zero))
+        self.move(zero[0])
 
     def _add_joints(self) -> list[viser.FrameHandle]:
         self._paths = ["/robot"]        # of the joints; the last one is the root link's
@@ -138,16 +139,6 @@ class RobotScene:
             self._scene.add_line_segments(
                 f"{path}/bones", np.stack([np.zeros_like(ends), ends], axis=1), BONE,
                 thickness=0.5 * width)
-
-    def _measure(self) -> float:
-        reach = np.zeros(len(self._moving) + 1)         # the last one is the root link's
-        for i, joint in enumerate(self._moving):
-            stroke = 0.0
-            if joint.kind == "prismatic" and math.isfinite(joint.lower + joint.upper):
-                stroke = max(abs(joint.lower), abs(joint.upper))
-            reach[i] = reach[joint.parent] + np.linalg.norm(joint.placement[:3, 3]) + stroke
-        return max((reach[frame.parent] + np.linalg.norm(frame.placement[:3, 3])
-                    for frame in self._tree.frames), default=0.0)
 
     # --- queries
 

@@ -191,6 +191,12 @@ def test_the_tip_is_at_the_end_of_the_longest_chain(server, name, tip):
     assert RobotScene(server.scene, tree, "<robot/>").tip.startswith(tip)
 
 
+def test_the_reach_is_measured_and_not_the_sum_of_all_lengths(server):
+    """What is drawn in proportion to it, such as the ball, would hide a robot that is folded."""
+    tree = read_urdf((EXAMPLE_ROBOTS / FILES["tiago"]).read_text())
+    assert 1.0 < RobotScene(server.scene, tree, "<robot/>").reach < 1.5
+
+
 def test_a_mesh_as_gltf(tmp_path):
     mesh = tmp_path / "part.stl"
     mesh.write_text(TRIANGLE)
