@@ -124,12 +124,12 @@ class Panel:
         self._sliders: tuple[viser.GuiSliderHandle, ...] = ()
         self._enabled = True
         self._angle = RAD
+        self._gui.add_button("Fit view", color="gray", hint="Show the whole robot.").on_click(
+            lambda event: self.events.put(("fit", event.client_id)))
         degrees = self._gui.add_checkbox(
             "degrees", False, hint="Show and set angles in degrees instead of radians.",
             visible=any(joint.kind != "prismatic" for joint in self._joints))
         self._slider_folder = self._gui.add_folder(None)
-        self._gui.add_button("Fit view", color="gray", hint="Show the whole robot.").on_click(
-            lambda event: self.events.put(("fit", event.client_id)))
         self._make_sliders(np.zeros(len(self._joints)))
 
         @degrees.on_update

@@ -232,6 +232,16 @@ def test_degrees_and_the_hint_of_a_slider(page, robot):
     page.get_by_label("degrees").uncheck()
 
 
+def test_the_limits_of_a_slider_are_below_it(page):
+    """Apart from the name of its joint."""
+    for row in page.locator(".mantine-Slider-root").all()[:3]:
+        box = row.bounding_box()
+        for label in row.locator(".mantine-Slider-markLabel").all():
+            mark = label.bounding_box()
+            assert box["x"] - 6 < mark["x"]
+            assert mark["x"] + mark["width"] < box["x"] + box["width"] + 6
+
+
 def test_a_marker_is_explained(page):
     page.get_by_role("tab", name="Markers").click()
     label = page.locator("label", has_text="torque").first
