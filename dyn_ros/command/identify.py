@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..drives import save_drives
-from ..drives.efforts import of_own_gravity, rescaled
+from ..drives.efforts import rescaled
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.drives import LARGEST
@@ -213,8 +213,7 @@ def _write(options: argparse.Namespace, model: Model, result: Identification,
             text = write_urdf(description, result.identified)
             options.output.write_bytes(text.encode(encoding_of(text.encode())))
         drives = options.output.with_suffix(".drives.yaml")
-        identified = of_own_gravity(result.model, result.identified, result.samples.q)
-        save_drives(with_drives(model, identified), drives)
+        save_drives(with_drives(model, result.identified), drives)
         print(f"wrote {options.output}, and {drives} with what a URDF cannot express")
     if options.report:
         from ..identification.report import write_report

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..engine.algorithms import joint_torque_regressor
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
+from .efforts import torque_regressor
 
 LONGEST = 0.1           # s: of delays that are tried
 LAGS = 20               # of them, forward and backward
@@ -70,7 +70,7 @@ def likely_causes(model: Model, errors: Errors, noise: Mapping[int, float]) -> d
     an additional term of friction, or the motor of another joint. The largest part decides. An
     effort of the wrong sign fits the description by a negative factor.
     """
-    W = joint_torque_regressor(model, Data(model), errors.q, errors.v, errors.a)
+    W = torque_regressor(model, Data(model), errors.q, errors.v, errors.a)
     W = model.drives.to_motors(W.swapaxes(1, 2)).swapaxes(1, 2)
     moving = errors._replace(v=model.drives.motor_velocity(errors.v),
                              a=model.drives.motor_velocity(errors.a))

@@ -3,13 +3,16 @@
 """Torques at the joints from the efforts of a recording."""
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..engine.algorithms import measured_torque
+from ..engine.algorithms import (
+    joint_torque_regressor,
+    joint_torque_regressor_product,
+    measured_torque,
+)
 from ..engine.algorithms.dynamics.friction import with_gravity
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
@@ -45,20 +48,33 @@ def rescaled(model: Model, q: Array, torque: Array, constants: Array) -> Array:
     return np.where(constants == 1.0, torque, scaled) if drives.coupling is None else scaled
 
 
-def of_own_gravity(described: Model, identified: Model, q: Array) -> Model:
-    """The identified robot for efforts from which its own gravity torque is subtracted.
+def without_gravity(model: Model, q: Array, torque: Array) -> Array:
+    """Torques at the joints (B, nv) without the gravity torque that drives subtract."""
+    if not model.drives.is_compensated.any():
+        return torque
+    return -with_gravity(model, Data(model), q, -torque)
 
-    It was identified from efforts with the gravity torque of the description instead. What differs
-    between both at the positions (B, nq), on average, is a part of the offset.
-    """
-    drives, zero = identified.drives, np.zeros((len(q), identified.nv))
-    if not drives.is_compensated.any():
-        return identified
-    own, before = (with_gravity(model, Data(model), q, zero) for model in (identified, described))
-    robot = copy.copy(identified)
-    robot.drives = drives.with_values(
-        offset=drives.offset + drives.to_motors((own - before).mean(axis=0)))
-    return robot
+
+def torque_regressor(model: Model, data: Data, q: Array, v: Array, a: Array, threads: int = 1
+                     ) -> Array:
+    """``joint_torque_regressor`` (B, nv, p) without the gravity that drives subtract."""
+    W = joint_torque_regressor(model, data, q, v, a, threads=threads)
+    compensated, still = model.drives.is_compensated, np.zeros_like(v)
+    if not compensated.any():
+        return W
+    gravity = joint_torque_regressor(model, Data(model), q, still, still, threads=threads)
+    return W - compensated[:, None] * gravity
+
+
+def torque_regressor_product(model: Model, data: Data, q: Array, v: Array, a: Array, w: Array,
+                             threads: int = 1) -> Array:
+    """``torque_regressor`` transposed times w (B, nv), without computing it, (B, p)."""
+    product = joint_torque_regressor_product(model, data, q, v, a, w, threads=threads)
+    compensated, still = model.drives.is_compensated, np.zeros_like(v)
+    if not compensated.any():
+        return product
+    return product - joint_torque_regressor_product(
+        model, Data(model), q, still, still, compensated * w, threads=threads)
 
 
 def _without_delay(delay: Array, arrays: dict[str, Any], segments: Sequence[tuple[int, int]]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import qr, solve_triangular
 
+from ..drives.efforts import torque_regressor
 from ..engine.algorithms import joint_torque_regressor
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
@@ -179,7 +180,7 @@ def random_regressor(unknowns: Unknowns, rng: np.random.Generator) -> Array:
     size = 20 + 4 * len(unknowns) // max(model.nv, 1)
     q = np.array([model.random_configuration(rng) for _ in range(size)])
     v, a = rng.normal(0.0, 2.0, (2, size, model.nv))
-    bodies = joint_torque_regressor(model, Data(model), q, v, a)
+    bodies = torque_regressor(model, Data(model), q, v, a)
     s, load = np.sign(v), np.abs(bodies.sum(axis=2))
     own = np.stack([a, v, s, np.ones_like(v), s * np.exp(-v ** 2), s * np.sqrt(np.abs(v)),
                     s * load], axis=2)[:, :, :len(unknowns.features)]

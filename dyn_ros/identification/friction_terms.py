@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..engine.algorithms import joint_torque_regressor
+from ..drives.efforts import torque_regressor, without_gravity
 from ..engine.algorithms.dynamics.friction import step
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
@@ -75,8 +75,9 @@ def choose_terms(model: Model, samples: Samples, rows: np.ndarray, stribeck: Arr
     terms.chosen[0], terms.stribeck[given] = given, stribeck[given]
     rows = rows[::1 + len(rows) // _ROWS]
     some = samples.take(rows[:len(rows) // _STRETCHES * _STRETCHES])
-    v, tau = model.drives.motor_velocity(some.v), model.drives.to_motors(some.tau)
-    joints = measured_joints(model, v, tau)
+    v = model.drives.motor_velocity(some.v)
+    joints = measured_joints(model, v, model.drives.to_motors(some.tau))
+    tau = model.drives.to_motors(without_gravity(model, some.q, some.tau))
     if len(some) < _FEWEST or samples.contacts or not len(joints):
         return terms
     fastest = np.quantile(np.abs(v), 0.99, axis=0)
@@ -217,7 +218,7 @@ def _inverse(H: Array) -> Array:
 
 def _torque_rows(model: Model, samples: Samples, joints: np.ndarray) -> Array:
     """Columns of the torques of some motors, (joints, B, 10 njoints + 4 joints)."""
-    W = joint_torque_regressor(model, Data(model), samples.q, samples.v, samples.a)
+    W = torque_regressor(model, Data(model), samples.q, samples.v, samples.a)
     drives, bodies = model.drives, W.shape[2]
     W = drives.to_motors(W.swapaxes(1, 2)).swapaxes(1, 2)
     v, a = drives.motor_velocity(samples.v), drives.motor_velocity(samples.a)

@@ -55,6 +55,21 @@ def add(one: Any, other: Any) -> Any:
     return type(one)(*map(add, one, other)) if isinstance(one, tuple) else one + other
 
 
+def add_rows(sums: Equations, W: Array, y: Array, w: Array) -> None:
+    """Add dense rows W (B, nv, c) with torques y and weights w (B, nv) to sums."""
+    for k in range(W.shape[1]):
+        root = np.sqrt(w[:, k])
+        rows = root[:, None] * W[:, k]
+        sums.WW[k] += rows.T @ rows
+        sums.Wy[k] += (root * y[:, k]) @ rows
+        sums.yy[k] += w[:, k] @ y[:, k] ** 2
+
+
+def left(eliminations: Array) -> Array:
+    """Standard deviation of each row's noise after the elimination, relative to that before."""
+    return np.sqrt(np.maximum(np.einsum("bii->bi", eliminations), 1e-3))
+
+
 class Conditions(NamedTuple):
     """Which equations of a recording count, and how; found from samples of all of it."""
 

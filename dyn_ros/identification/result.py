@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from ..drives import save_drives
-from ..drives.efforts import of_own_gravity
+from ..drives.efforts import without_gravity
 from ..engine.algorithms import joint_friction, rnea
+from ..engine.algorithms.dynamics.friction import with_gravity
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
@@ -189,12 +190,15 @@ class Identification:
         -------
         (B, nv) ndarray
             Inverse dynamics, friction and offsets [N m, N]. At rest, where the direction of
-            friction is unknown, there is none.
+            friction is unknown, there is none. Where drives subtract gravity, the gravity torque
+            is that of the description, as in the samples.
         """
         model, v = self.identified, samples.v
         torque = rnea(model, Data(model), samples.q, v, samples.a, samples.f_ext)
         torque += model.drives.rotor_torque(samples.a)
-        return torque + joint_friction(model, v, torque)
+        torque += joint_friction(model, v, torque)
+        torque = without_gravity(model, samples.q, torque)
+        return with_gravity(self.model, Data(self.model), samples.q, torque)
 
     def described_torque(self, samples: Samples) -> Array:
         """Torques that the description predicts for the motion of some samples, (B, nv)."""
@@ -240,15 +244,14 @@ class Identification:
         """Write what a URDF cannot express, for ``dyn_ros.load_drives``.
 
         These are rotor inertias, offsets, further friction, and what efforts are. Joints that were
-        locked are not in the file. Where drives subtract gravity, the offset is relative to the
-        gravity torque of the identified robot.
+        locked are not in the file.
 
         Raises
         ------
         OSError
             The file cannot be written.
         """
-        save_drives(of_own_gravity(self.model, self.identified, self.samples.q), path)
+        save_drives(self.identified, path)
 
     def write_urdf(self, description: str | PathLike[str], path: str | PathLike[str]) -> None:
         """Write the robot's description with the identified parameters.

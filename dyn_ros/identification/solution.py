@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from ..drives.efforts import rescaled
+from ..drives.efforts import rescaled, without_gravity
 from ..drives.units import collapsed_masses, unit_warnings
 from ..engine.algorithms import rnea
 from ..engine.call.data import Data
@@ -124,7 +124,8 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
         _require_samples(unknowns, samples)
         base = structure(unknowns)
         problem = Problem(unknowns, base, Reference(unknowns, base, samples, shapes), given, huber,
-                          regularization, resolution(model.drives.to_motors(samples.tau)))
+                          regularization, resolution(model.drives.to_motors(
+                              without_gravity(model, samples.q, samples.tau))))
         return problem, TorqueEquations(unknowns, samples, rows, conditions_of(
             model, samples, terms, contact_dimension), threads, progress)
 

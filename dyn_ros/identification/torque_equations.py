@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from ..drives.efforts import torque_regressor, torque_regressor_product, without_gravity
 from ..engine import algorithms
 from ..engine.algorithms import rnea
 from ..engine.algorithms.dynamics.friction import step
@@ -66,12 +67,16 @@ class TorqueEquations:
     def __init__(self, unknowns: Unknowns, samples: Samples, rows: np.ndarray,
                  conditions: ne.Conditions, threads: int = 1,
                  progress: Progress | None = None) -> None:
-        self.samples, self.rows, self.conditions = samples, rows, conditions
+        self.samples = dataclasses.replace(samples, tau=without_gravity(
+            unknowns.model, samples.q, samples.tau))
+        self.rows, self.conditions = rows, conditions
         self._unknowns, self._threads = unknowns, threads
         self._progress = progress or (lambda done, what: None)
         self._model = copy.copy(unknowns.model)
         self._model.armature = np.zeros(self._model.nv)
         self._loading = copy.copy(self._model)          # whose torques load the gears
+        self._falling = copy.copy(self._model)          # without gravity, which drives may subtract
+        self._falling.gravity = np.zeros(3)
         # each estimate writes the numbers that the algorithms read; the links remain as they are
         self._inertias = self._model._packed_inertias
         self._data, self._loading_data = Data(self._model), Data(self._loading)
@@ -158,7 +163,7 @@ class TorqueEquations:
         own = parameters[bodies:].reshape(-1, self._model.nv) * self._actuated
         torques = rnea(self._model, self._data, samples.q, samples.v, samples.a, samples.f_ext,
                        threads=self._threads)
-        torques = self._drives.to_motors(torques)
+        torques = self._drives.to_motors(without_gravity(self._model, samples.q, torques))
         for column, numbers in zip(self._columns(samples), own):
             if numbers.any():
                 torques += column * numbers
@@ -170,7 +175,7 @@ class TorqueEquations:
         if not samples.contacts:
             return r, 1.0
         E = self._eliminations(samples)
-        return np.einsum("bij,bj->bi", E, r), _left(E)
+        return np.einsum("bij,bj->bi", E, r), ne.left(E)
 
     # --- sums over the recording
 
@@ -222,13 +227,13 @@ class TorqueEquations:
         if samples.contacts:
             E = self._eliminations(samples)
             r = np.einsum("bij,bj->bi", E, r)
-            r = np.clip(r, -limit * _left(E), limit * _left(E)) * weights
+            r = np.clip(r, -limit * ne.left(E), limit * ne.left(E)) * weights
             r = np.einsum("bji,bj->bi", E, r)
         else:
             r = np.clip(r, -limit, limit) * weights
-        bodies = algorithms.joint_torque_regressor_product(
+        bodies = torque_regressor_product(
             self._model, self._data, samples.q, samples.v, samples.a,
-            self._drives.from_motor_gradient(r), threads=self._threads)
+            self._drives.from_motor_gradient(r), self._threads)
         return bodies, np.einsum("bkf,bk->bfk", self.features(samples), r).reshape(len(r), -1)
 
     def attenuation(self, parameters: Array, limit: Array, noise: Array) -> Array:
@@ -283,9 +288,15 @@ class TorqueEquations:
             return self._without_contact_forces(samples, weights)
         if self._drives.coupling is not None:
             return self._of_motors(samples, weights)
-        WW, Wy, yy = algorithms.normal_equations(
-            self._model, self._data, samples.q, samples.v, samples.a, self._known(samples),
-            self.features(samples), weights, threads=self._threads)
+        rows = (samples.q, samples.v, samples.a, self._known(samples), self.features(samples),
+                weights)
+        WW, Wy, yy = algorithms.normal_equations(self._model, self._data, *rows,
+                                                 threads=self._threads)
+        falls = self._drives.is_compensated
+        if falls.any():
+            others = algorithms.normal_equations(self._falling, Data(self._falling), *rows,
+                                                 threads=self._threads)
+            WW[falls], Wy[falls] = others.WW[falls], others.Wy[falls]
         return ne.Equations(WW, Wy, yy, weights.sum(axis=0))
 
     def _of_motors(self, samples: Samples, weights: Array) -> ne.Equations:
@@ -293,10 +304,10 @@ class TorqueEquations:
         sums = self._nothing()
         for first in range(0, len(samples), _DENSE):
             part, w = samples.take(slice(first, first + _DENSE)), weights[first:first + _DENSE]
-            bodies = algorithms.joint_torque_regressor(
-                self._model, self._data, part.q, part.v, part.a, threads=self._threads)
+            bodies = torque_regressor(self._model, self._data, part.q, part.v, part.a,
+                                      self._threads)
             rows = self._drives.to_motors(bodies.swapaxes(1, 2)).swapaxes(1, 2)
-            _add_rows(sums, np.concatenate([rows, self.features(part)], axis=2),
+            ne.add_rows(sums, np.concatenate([rows, self.features(part)], axis=2),
                       self._known(part), w)
             sums.weight[:] += w.sum(axis=0)
         return sums
@@ -307,11 +318,11 @@ class TorqueEquations:
         for first in range(0, len(samples), _DENSE):
             part, w = samples.take(slice(first, first + _DENSE)), weights[first:first + _DENSE]
             E = self._eliminations(part)
-            bodies = algorithms.joint_torque_regressor(
-                self._model, self._data, part.q, part.v, part.a, threads=self._threads)
+            bodies = torque_regressor(self._model, self._data, part.q, part.v, part.a,
+                                      self._threads)
             W = E @ np.concatenate([bodies, in_columns(self.features(part))], axis=2)
             y = np.einsum("bij,bj->bi", E, self._known(part))
-            _add_rows(sums, W, y, w)
+            ne.add_rows(sums, W, y, w)
             sums.weight[:] += np.einsum("bk,bkk->k", w, E)
         return sums
 
@@ -362,21 +373,6 @@ class TorqueEquations:
         free = rnea(self._model, self._data, *state, threads=self._threads)
         forced = rnea(self._model, self._data, *state, samples.f_ext, threads=self._threads)
         return self._drives.to_motors(samples.tau + (free - forced))
-
-
-def _add_rows(sums: ne.Equations, W: Array, y: Array, w: Array) -> None:
-    """Add dense rows W (B, nv, c) with torques y and weights w (B, nv) to sums."""
-    for k in range(W.shape[1]):
-        root = np.sqrt(w[:, k])
-        rows = root[:, None] * W[:, k]
-        sums.WW[k] += rows.T @ rows
-        sums.Wy[k] += (root * y[:, k]) @ rows
-        sums.yy[k] += w[:, k] @ y[:, k] ** 2
-
-
-def _left(eliminations: Array) -> Array:
-    """Standard deviation of each row's noise after the elimination, relative to that before."""
-    return np.sqrt(np.maximum(np.einsum("bii->bi", eliminations), 1e-3))
 
 
 def eliminations(model: Model, data: Data, samples: Samples, contact_dimension: int, scale: Array,

@@ -268,10 +268,25 @@ def test_motor_constants_leave_compensated_gravity_as_it_is():
     gravity = own.drives.is_compensated * dyn_ros.generalized_gravity(
         model, dyn_ros.Data(model), samples.q)
     currents = dataclasses.replace(samples, tau=(samples.tau - gravity) / constants + gravity)
-    result = identify(own, currents, motor_constants=constants)
-    np.testing.assert_allclose(result.base.estimate, identified("ur10").base.estimate, rtol=1e-6,
-                               atol=1e-9)
+    result, torques = identify(own, currents, motor_constants=constants), identify(own, samples)
+    np.testing.assert_allclose(result.base.estimate, torques.base.estimate, rtol=1e-6, atol=1e-9)
     np.testing.assert_array_equal(result.identified.drives.gain, constants)
+
+
+@pytest.mark.parametrize("compensated", [[0, 1, 1, 0, 1, 0], np.ones(6)])
+def test_drives_that_subtract_the_gravity_of_the_robot_and_not_of_its_description(compensated):
+    model, recording = recorded("ur10")
+    model, compensated = copy.copy(model), np.asarray(compensated, bool)
+    model.drives = model.drives.with_values(is_compensated=compensated)
+    effort = recording.tau - compensated * dyn_ros.generalized_gravity(
+        recording.true, dyn_ros.Data(recording.true), recording.q)
+    result = identify(model, Samples.from_arrays(model, recording.time, recording.q, effort))
+    for joint in result.joints:
+        assert joint.after < 1.15 * joint.noise, joint
+    error = np.abs(scores(result, recording))
+    assert error.max() < 5.0 and np.median(error) < 1.5
+    left = (result.torque(result.samples) - result.samples.tau).std(axis=0)
+    assert (left < 1.15 * true_noise(recording)).all()
 
 
 def test_outliers():
