@@ -337,11 +337,12 @@ def report():
     yield ("Each cell is the time of dyn_ros per state in microseconds and, in parentheses, how "
            f"many times as long Pinocchio takes. A batch has {STATES} states; Pinocchio runs it "
            "with `rneaInParallel`, `abaInParallel`, or a Python loop in one thread. "
-           f"{ROBOTS[1][0]} has a floating base.")
+           f"{ROBOTS[0][0]} has a fixed base, {ROBOTS[1][0]} a floating base. Pinocchio computes "
+           "`momentum_terms` by three functions.")
     head, columns = [], []
     for (robot, root_joint), most in zip(ROBOTS, (1, 2)):
         pair = peer.new_pair(robot, root_joint, "ignore")
-        head += [robot, f"{robot}, batch", "batch, two threads"][:most + 1]
+        head += [robot, f"{robot}, batch", f"{robot}, two threads"][:most + 1]
         columns += [one_state(pair), *(batch(pair, threads) for threads in range(1, most + 1))]
     yield ""
     yield from table(head, *columns)
@@ -350,8 +351,8 @@ def report():
     yield ""
     yield "## Size"
     yield ""
-    yield ("Chains and binary trees of revolute joints: microseconds of dyn_ros/Pinocchio for one "
-           "state (`python benchmarks/sizes.py`). Memory is the growth of the process, including "
+    yield ("Microseconds of dyn_ros/Pinocchio for one state of chains and binary trees of revolute "
+           "joints (`python benchmarks/sizes.py`). Memory is the growth of the process, including "
            "machine code. A dash means that Pinocchio's `Data`, which grows with the cube of nv, "
            f"exceeds {sizes.MEMORY >> 30} GB.")
     yield ""

@@ -165,7 +165,8 @@ def introduction():
 from C++ and take turns on {STATES} states.
 
 - **Pinocchio** {pinocchio.__version__} is compiled by g++ {gcc} with `-O3 -march=native -DNDEBUG`.
-- **CasADi** generates C code for the robot, compiled by gcc with `-O3 -march=native -ffast-math`.
+- **CasADi** generates C code of `rnea` for the robot, compiled by gcc with `-O3 -march=native
+  -ffast-math`.
 - **generic** is the library of `dyn_ros export` for {best_target()}, which reads the robot from a
   file.
 - **constant** and **settable** are functions of `dyn_ros export --robot`. Inertias, gravity and
@@ -179,7 +180,7 @@ def starts():
     """How long processes take to start: Python with three functions, and a node."""
     library = HERE.parent / "build" / "machine_code"
     run(sys.executable, "-m", "dyn_ros.command.build", "--what", "host", "--out", library)
-    yield from ("## Start", "", "Times from the start of the process, with existing machine code.",
+    yield from ("## Start", "", "Times begin with the process. The machine code exists.",
                 "", "| | Python: `rnea`, `aba`, `crba` [s of processor time] | [MB] "
                 "| node: active [s] | [MB] |", "| --- | --- | --- | --- | --- |")
     for name, chosen in (("library", library / "library"), ("Numba and its cache", "none")):
