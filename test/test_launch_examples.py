@@ -43,6 +43,8 @@ def test_the_xml_file_starts_the_nodes():
     config = yaml.safe_load((ROOT / "config" / "dyn_ros.yaml").read_text())
     for each in (second, third):
         assert each.get("name") in config["/**/dyn_ros"]["ros__parameters"]
+    [rule] = node.iter("remap")             # the file counts, not the driver's description
+    assert (rule.get("from"), rule.get("to")) == ("robot_description", "~/robot_description")
 
 
 def test_the_yaml_file_includes_one_that_has_these_arguments():
