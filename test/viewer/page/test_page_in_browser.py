@@ -144,6 +144,19 @@ def test_a_small_window_has_room_for_the_robot(open_page, robot):
     assert len(rows) == 1
 
 
+def test_on_a_telephone_the_panel_is_below_the_robot(open_page, robot):
+    page = open_page(robot.session.address, 420, 800)
+    until(lambda: tabs(page) == ONE, lambda: tabs(page))
+    until(lambda: page.locator("canvas").first.bounding_box()["height"] == 400.0)
+    tab = page.get_by_role("tab", name="Torques")
+    assert tab.bounding_box()["y"] > 400.0
+    tab.click()
+    until(lambda: len(plots(page)) == 7, lambda: plots(page))
+    last = page.locator(".uplot:visible").last
+    last.scroll_into_view_if_needed()
+    assert 400.0 < last.bounding_box()["y"] < 800.0
+
+
 def test_each_window_has_its_own_panels(page, open_page, robot):
     wide = open_page(robot.session.address, 1200, 500)
     until(lambda: tabs(wide) == TWO, lambda: tabs(wide))
