@@ -266,3 +266,28 @@ def with_idyntree():
 @rows("iDynTree", "The same names in iDynTree")
 def test_idyntrees_call_and_ours_agree(with_idyntree, theirs, ours):
     agree(value(theirs, with_idyntree[0]), value(ours, with_idyntree[1]))
+
+
+def test_idyntrees_default_representation(with_idyntree):
+    """MIXED: the base is in the axes of the world, and its acceleration is the classical one."""
+    theirs, ours = with_idyntree
+    idyn, kindyn = theirs["iDynTree"], theirs["kindyn"]
+    model, data, q, v, frame, aligned = (ours[name] for name in (
+        "model", "data", "q", "v", "frame", "LOCAL_WORLD_ALIGNED"))
+    T = np.eye(model.nv)
+    T[:3, :3] = T[3:6, 3:6] = ours["turn"].rotation
+    still = np.zeros(model.nv)
+    still[:3] = -np.cross(v[3:6], v[:3])
+    assert kindyn.setFrameVelocityRepresentation(idyn.MIXED_REPRESENTATION)
+    assert kindyn.setRobotState(ours["base"].as_homogeneous(), q[7:], T[:6, :6] @ v[:6], v[6:],
+                                model.gravity)
+    kindyn.getFreeFloatingMassMatrix(theirs["mass_matrix"])
+    kindyn.getFrameFreeFloatingJacobian(theirs["frame"], theirs["jacobian"])
+    kindyn.generalizedBiasForces(theirs["forces"])
+    agree(kindyn.getFrameVel(theirs["frame"]),
+          dyn_ros.frame_velocity(model, data, q, v, frame, aligned))
+    agree(kindyn.getFrameBiasAcc(theirs["frame"]), dyn_ros.frame_classical_acceleration(
+        model, data, q, v, still, frame, aligned))
+    agree(theirs["mass_matrix"], T @ dyn_ros.crba(model, data, q) @ T.T)
+    agree(theirs["jacobian"], dyn_ros.frame_jacobian(model, data, q, frame, aligned) @ T.T)
+    agree(theirs["forces"], T @ dyn_ros.rnea(model, data, q, v, still))
