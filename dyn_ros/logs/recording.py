@@ -245,7 +245,8 @@ def incomplete_of(part: PartStates) -> str:
     if len(part.own.stamp) or not part.messages or not part.missing:
         return ""
     return (f"no complete state: the position of {abbreviated(part.missing)} is unknown, or older "
-            "than the others by more than the staleness")
+            "than the others by more than the staleness; --lock JOINT=X locks a joint that is not "
+            "recorded")
 
 
 def _text(what: str, note: Note) -> str:

@@ -395,7 +395,11 @@ def test_states_that_are_not_complete_are_reported(tmp_path, capsys):
         for k in range(3000)])
     out = str(tmp_path / "out")
     assert cli.main(["log", str(path), "--robot", str(ARM), "--out", out]) == 1
-    assert "no complete state: the position of wrist_pitch, wrist_roll" in capsys.readouterr().err
+    reported = capsys.readouterr().err
+    assert "no complete state: the position of wrist_pitch, wrist_roll" in reported
+    assert "--lock JOINT=X locks a joint that is not recorded" in reported.replace("\n", " ")
+    locked = ["--lock", "wrist_pitch=0", "--lock", "wrist_roll=0"]
+    assert cli.main(["log", str(path), "--robot", str(ARM), "--out", f"{out}_locked", *locked]) == 0
 
 
 def test_what_a_recording_does_not_contain_is_named(tmp_path, capsys):
