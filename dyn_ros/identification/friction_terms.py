@@ -18,6 +18,7 @@ from .motion.filtering import is_actuated
 from .samples import Samples
 
 TERMS = ("stribeck", "root_friction", "load_friction")
+STILL = 1e-9            # rad/s, m/s: less is rounding
 SLOWEST = 1e-6          # rad/s, m/s: of the decrease of Stribeck friction; less is not measured
 _STRETCHES = 8          # of consecutive samples, each predicted by all others
 _MOST = 6               # of them, in which a term must lower the error
@@ -233,4 +234,4 @@ def _torque_rows(model: Model, samples: Samples, joints: np.ndarray) -> Array:
 def measured_joints(model: Model, v: Array, tau: Array) -> np.ndarray:
     """Indices of velocities of joints that move and whose torque is measured."""
     return np.flatnonzero(is_actuated(model) & (np.ptp(tau, axis=0) > 0.0)
-                          & (np.ptp(v, axis=0) > 0.0))
+                          & (np.ptp(v, axis=0) > STILL))

@@ -341,10 +341,15 @@ def joint_results(model: Model, squares: Array, noise: Array) -> tuple[JointResu
 
 
 def unexplained(model: Model, equations: TorqueEquations, joints: Sequence[JointResult],
-                parameters: Array) -> list[str]:
-    """Warnings of joints whose errors are larger than their noise, with likely causes."""
+                parameters: Array, given: Array | None) -> list[str]:
+    """Warnings of joints whose errors are larger than their noise, with likely causes.
+
+    The noise may be larger if it was given, (nv,).
+    """
+    least = np.zeros(model.nv) if given is None else given
     poor = [k for k in np.flatnonzero(is_actuated(model)).tolist()
-            if joints[k].after > max(POOR * joints[k].noise, 1e-3 * joints[k].torque)]
+            if joints[k].after > max(POOR * max(joints[k].noise, least[k]),
+                                     1e-3 * joints[k].torque)]
     if not poor:
         return []
     causes = likely_causes(model, _errors(model, equations, parameters),

@@ -30,6 +30,7 @@ _NOTHING = 1e-3         # of this: a body of less mass counts as one without
 _THIN = 5e-4            # m: a body of less extent counts as flat
 _FLAT = 0.1             # of its length: the thickness of the reference for a flat body
 _SIZE = 0.05            # m: the extent of the reference for a body that has none
+_STILL = 1e-6           # rad/s, m/s, rad/s2, m/s2: less, in most samples, is rest
 _UNKNOWN = 0.02         # of a joint's median torque: friction, if the description specifies none
 _WEIGHT = 1e-2          # of the divergence from a reference that the description does not specify
 _STEPS = 200
@@ -246,9 +247,10 @@ class Reference:
         self.changed = tuple(model.joint_names[i] for i in changed)
         of_bodies = np.ones((model.njoints, 10))
         of_bodies[changed] = _WEIGHT
-        tau, v, a = (np.median(np.abs(x[::1 + len(x) // 100000]), axis=0) + 1e-9
+        tau, v, a = (np.median(np.abs(x[::1 + len(x) // 100000]), axis=0)
                      for x in (samples.tau, samples.v, samples.a))
-        unknown = _UNKNOWN * tau
+        unknown = _UNKNOWN * (tau + 1e-9)
+        v, a = (np.where(x > _STILL, x, 1.0) for x in (v, a))
         given = np.array([model.armature, model.damping, model.friction])
         little = np.array([unknown / a, unknown / v, unknown])
         is_given = given > little           # a placeholder such as 1e-3 says nothing

@@ -18,6 +18,7 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.urdf.text import END_OF_MESSAGE
 from ..engine.model.write import write_urdf
+from .friction_terms import STILL
 from .motion.filtering import is_actuated
 from .normal_equations import resolution
 from .samples import Samples
@@ -233,8 +234,8 @@ class Identification:
         if samples.v.shape[1] != self.model.nv or samples.contacts:
             raise ValueError(f"samples: expected a recording without contacts of {self.model!r}, "
                              f"got {samples!r} with the contacts {samples.contacts}")
-        fastest = np.quantile(np.abs(samples.v), 0.99, axis=0)
-        moves = (np.abs(samples.v) > _AT_REST * fastest) | ~is_actuated(self.model)
+        slow = np.maximum(_AT_REST * np.quantile(np.abs(samples.v), 0.99, axis=0), STILL)
+        moves = (np.abs(samples.v) > slow) | ~is_actuated(self.model)
         torques = (samples.tau, samples.tau - self.described_torque(samples),
                    samples.tau - self.torque(samples))
         return tuple(_error(joint, *(tau[moves[:, k], k] for tau in torques))

@@ -21,7 +21,7 @@ from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
 from ..engine.model.inputs import one_each, positive_each, require_model
 from .base_parameters import FEATURES, Unknowns, structure, undetermined
-from .friction_terms import SLOWEST, TERMS, FrictionTerms, choose_terms
+from .friction_terms import SLOWEST, STILL, TERMS, FrictionTerms, choose_terms
 from .least_squares import (
     Fit,
     Problem,
@@ -41,7 +41,6 @@ from .torque_equations import Progress, TorqueEquations, conditions_of
 _HELD = 3               # stretches of consecutive samples that are held out
 _HELD_CONTACTS = 10     # the same with contacts, all combinations of which should be held out
 _OTHERWISE = 0.2        # of its load: a change with which a gear's friction is not determined
-_STILL = 1e-9           # rad/s, m/s: less is rounding
 _DIFFERENCES = 20000    # of consecutive residuals, for their noise
 _CHECKED = 2000         # samples that show whether efforts can be torques
 _ROUNDING = 1e-14       # of a body's size
@@ -136,7 +135,7 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     warnings = [*warnings_of_units(model, samples), *samples.warnings, *(
         f"the body of joint {name!r} is not physical in the description; the estimate is "
         "regularized towards one that is" for name in problem.reference.changed),
-        *unexplained(model, some, joints, fitted.parameters)]
+        *unexplained(model, some, joints, fitted.parameters, given)]
     if of_all.differs(terms):
         problem, some, sums, fitted = _fitted(partial(problem_with, rows=every), of_all)
     elif terms.chosen[2].any():         # by loads that have changed since
@@ -221,7 +220,7 @@ def _require_samples(unknowns: Unknowns, samples: Samples) -> None:
     if len(samples) < needed:
         raise ValueError(f"samples: expected at least {needed} to identify {unknowns.model!r}, got "
                          f"{len(samples)}; record for longer")
-    if max(samples.v.max(), -samples.v.min()) < _STILL:
+    if max(samples.v.max(), -samples.v.min()) < STILL:
         raise ValueError("samples: no joint moves; record a motion, such as one of dyn_ros.excite")
 
 

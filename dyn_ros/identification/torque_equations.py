@@ -21,7 +21,7 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model, ReferenceFrame
 from . import normal_equations as ne
 from .base_parameters import Unknowns, in_columns
-from .friction_terms import FrictionTerms
+from .friction_terms import STILL, FrictionTerms
 from .motion.filtering import is_actuated
 from .samples import Samples
 
@@ -53,8 +53,8 @@ def conditions_of(model: Model, samples: Samples, terms: FrictionTerms,
         some = samples.take(slice(None, None, 1 + len(samples) // 2000))
         torque = rnea(model, Data(model), some.q, some.v, some.a)
         scale = np.sqrt((torque ** 2).mean(axis=0)) + 1e-6
-    return ne.Conditions(terms, contact_dimension, np.where(actuated, _AT_REST * fastest, 0.0),
-                         measured, scale)
+    threshold = np.where(actuated, np.maximum(_AT_REST * fastest, STILL), 0.0)
+    return ne.Conditions(terms, contact_dimension, threshold, measured, scale)
 
 
 class TorqueEquations:

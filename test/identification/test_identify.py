@@ -289,6 +289,22 @@ def test_drives_that_subtract_the_gravity_of_the_robot_and_not_of_its_descriptio
     assert (left < 1.15 * true_noise(recording)).all()
 
 
+def test_a_joint_that_does_not_move_says_nothing():
+    """Its velocities are rounding errors of the filter, of which no friction may be the factor."""
+    model, recording = recorded("ur10")
+    moves = np.arange(6) < 5
+    q = np.where(moves, recording.exact_q, 0.3)
+    tau = dyn_ros.rnea(recording.true, dyn_ros.Data(recording.true), q,
+                       moves * recording.exact_v, moves * recording.exact_a)
+    tau += 0.01 * tau.std(axis=0) * np.random.default_rng(0).normal(size=tau.shape)
+    result = identify(model, Samples.from_arrays(model, recording.time, q, tau))
+    assert (np.abs(result.identified.damping) < 1.0).all()
+    for joint in result.joints[:5]:
+        assert joint.after < 1.1 * joint.noise
+    assert np.isnan(result.joints[5].after)
+    assert np.isfinite(result.base.deviation).sum() > 30
+
+
 def test_outliers():
     model, recording = recorded("ur10")
     samples = recording.samples(model)
@@ -567,3 +583,9 @@ def test_the_description_that_is_written(tmp_path):
                                rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(again.friction, result.identified.friction)
     np.testing.assert_allclose(again.damping, result.identified.damping)
+
+
+def test_errors_below_a_given_noise_have_no_causes():
+    model, recording = recorded("ur10")
+    assert identify(model, recording.samples(model), noise=20.0 * true_noise(recording).max()
+                    ).warnings == ()
