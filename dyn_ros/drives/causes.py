@@ -123,7 +123,10 @@ def _cause(model: Model, errors: Errors, W: Array, k: int, noise: float) -> _Cau
     best, alone = max(late, load, speed), 1.0 - float(own @ own) / float(error @ error)
     is_noise = own @ own < len(own) * (POOR * noise) ** 2
     both, j, less = _coupled(errors, k, basis, own)
-    if both > _OF_BOTH and 1.0 - both < _CLEARLY * (1.0 - max(best, less)) and not is_noise:
+    angle = errors.q[:, model.idx_q[_joint(model, k)]]
+    spring, _ = _explained(np.column_stack([angle, angle ** 2]), basis, own)
+    others = max(best, less, spring)
+    if both > _OF_BOTH and 1.0 - both < _CLEARLY * (1.0 - others) and not is_noise:
         return _Cause(_COUPLED.format(names[j], both),
                       first=(1, _FIRST[1].format(f"{names[j]} and {names[k]}")), other=j)
     if best > _EXPLAINED and best == late:
@@ -135,6 +138,11 @@ def _cause(model: Model, errors: Errors, W: Array, k: int, noise: float) -> _Cau
     if alone > _OWN and is_noise:
         return _Cause(_ALONE.format(alone), True)
     return _Cause(_OTHER if part < _LITTLE else UNKNOWN, True)
+
+
+def _joint(model: Model, k: int) -> int:
+    """The joint of velocity k."""
+    return int(np.searchsorted(np.cumsum(model.nvs), k, side="right"))
 
 
 def _factor(expected: Array, v: Array, a: Array, measured: Array) -> float:

@@ -124,3 +124,15 @@ def test_no_motor_and_no_sign_is_suspected_without_reason(robot):
         samples = dataclasses.replace(recording, tau=tau).samples(model)
         texts = dyn_ros.identify(model, samples, friction_terms=[]).warnings
         assert not [text for text in texts if "motor moved" in text or "sign is wrong" in text]
+
+
+def test_a_spring_is_not_a_motor_that_moves_two_joints():
+    """Joints that move at the same frequencies have accelerations like the position of another."""
+    true = perturbed(load("ur10"), seed=3)
+    middle = np.clip((true.lower + true.upper) / 2.0, -3.0, 3.0)
+    recording = record(true, waves(middle, 1.2, [0.1, 0.23, 0.41], 3), noise=0.01, rate=200.0,
+                       seed=3)
+    spring = 0.3 * recording.tau.std(axis=0) * (recording.q - recording.q.mean(axis=0))
+    found = warnings(recording, recording.tau + spring)
+    assert any("shoulder_pan_joint (" in text for text in found)
+    assert not any("motor" in text for text in found)
