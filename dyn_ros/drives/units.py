@@ -16,6 +16,7 @@ from ..engine.model import Model
 
 _LOADED = 0.1           # of the largest spread of gravity torque; an unknown tool alters the rest
 _FACTOR = 3.0           # far beyond the errors of a description
+_TWICE = 1.5            # times the gravity torque: it was in the effort, and was added again
 _EXPLAINED = 0.5        # part of the variance that a fit must explain to be believed
 _OTHER = 0.25           # of the variance that is left: half the error
 _ALMOST = 0.9           # part of the variance that another joint must explain
@@ -174,7 +175,12 @@ def _of_gravity(model: Model, k: int, columns: dict[int, Array], effort: Array) 
     square, variance = max(float(G @ G), 1e-300), max(float(rest @ rest), 1e-300)
     scale = float(G @ rest) / square
     moved = float(np.linalg.lstsq(own, effort)[0][3])
-    yield from _compared(model.velocity_names[k], scale, scale ** 2 * square / variance,
+    explained = scale ** 2 * square / variance
+    if model.drives.is_compensated[k] and explained > _EXPLAINED and scale > _TWICE:
+        yield (f"{model.velocity_names[k]}: its effort contains {scale - 1.0:.3g} times the "
+               "gravity torque of the description; do not declare gravity_compensated in the drives file")
+        return
+    yield from _compared(model.velocity_names[k], scale, explained,
                          float(np.sqrt(variance / square)), moved)
 
 

@@ -83,6 +83,18 @@ def test_positions_of_motors_are_reported():
     assert sum("of the motor" in text for text in found) == 3
 
 
+@pytest.mark.parametrize("is_subtracted", [False, True])
+def test_gravity_that_is_declared_as_subtracted_but_is_not(is_subtracted):
+    q, v, a, tau = recording()
+    model = arm((8.0, 6.0, 4.0))
+    model.drives = model.drives.with_values(is_compensated=True)
+    samples = dyn_ros.Samples.from_arrays(model, np.linspace(0.0, 20.0, len(q)), q,
+                                          tau - gravity() if is_subtracted else tau, v, a)
+    found = unit_warnings(model, samples.q, v, a, samples.tau)
+    assert [text.split(":")[0] for text in found] == ([] if is_subtracted else ["j1", "j2"])
+    assert all("do not declare gravity_compensated" in text for text in found)
+
+
 @pytest.mark.parametrize("k, offset", [(0, 6.0), (1, -25.0), (2, 12.0)])
 def test_a_wrong_zero_is_reported(k, offset):
     q, v, a, tau = recording()
