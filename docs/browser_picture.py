@@ -27,6 +27,7 @@ SIZE = {"width": 1280, "height": 720}
 POSE = -0.75, 0.1, 0.0, 1.3, 0.0, 0.5, 0.0      # [rad]
 SETTLED = 14.0          # until the arm rests and the plots are full [s]
 BELOW = 18              # from the label of the grip to its middle [px]
+BESIDE = 640, 680       # the robot [px]
 PULL = 150              # how far the grip is dragged [px]
 SWITCHES = ["--no-sandbox", "--disable-gpu", "--use-gl=angle", "--use-angle=swiftshader",
             "--enable-unsafe-swiftshader", "--disable-quic", "--no-first-run",
@@ -68,6 +69,7 @@ def rest(page: Page, seconds: float = SETTLED) -> None:
         box.fill(str(angle))
         box.press("Enter")
     page.get_by_role("button", name="Fit view").click()
+    page.mouse.move(*BESIDE)
     time.sleep(seconds)
 
 
