@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The floor, the background and the light, for each browser in its light or dark colors."""
+"""The floor, the fog and the light, for each browser in its light or dark colors."""
 from __future__ import annotations
 
 import math
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...engine.kernel.types import Array
 
@@ -20,9 +19,11 @@ Color = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Colors:
-    """Colors of the scene around the robot: red, green, blue, 0 to 255."""
+    """Colors of the scene around the robot: red, green, blue, 0 to 255.
 
-    top: Color          # of the background
+    The background is in page.css, and ends at the horizon.
+    """
+
     horizon: Color
     floor: Color
     cell: Color
@@ -30,17 +31,8 @@ class Colors:
     shadow: float       # opacity
 
 
-LIGHT = Colors((206, 216, 228), (236, 240, 245), (222, 228, 235), (204, 212, 221),
-               (183, 193, 205), 0.22)
-DARK = Colors((40, 45, 56), (52, 59, 72), (72, 82, 97), (86, 97, 113), (108, 120, 137), 0.45)
-ROWS = 64           # of the picture of the background
-
-
-def gradient(top: Color, bottom: Color) -> NDArray[np.uint8]:
-    """Return a picture (ROWS, 2, 3) that changes from one color to another downward."""
-    share = np.linspace(0.0, 1.0, ROWS)[:, None, None]
-    rows = (1.0 - share) * np.array(top, float) + share * np.array(bottom, float)
-    return np.tile(np.round(rows).astype(np.uint8), (1, 2, 1))
+LIGHT = Colors((236, 240, 245), (222, 228, 235), (204, 212, 221), (183, 193, 205), 0.22)
+DARK = Colors((52, 59, 72), (72, 82, 97), (86, 97, 113), (108, 120, 137), 0.45)
 
 
 def light_simply(client: viser.ClientHandle) -> None:
@@ -81,7 +73,6 @@ class Floor:
     def _draw(self, client: viser.ClientHandle, dark: bool) -> None:
         colors = DARK if dark else LIGHT
         self._dark[client.client_id] = dark
-        client.scene.set_background_image(gradient(colors.top, colors.horizon), format="png")
         self._grids[client.client_id] = client.scene.add_grid(
             "/floor", infinite_grid=True, cell_size=0.1 * self._size, section_size=self._size,
             cell_color=colors.cell, section_color=colors.section, cell_thickness=0.8,

@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The floor and the background, in the colors of each browser, and the light."""
+"""The floor and the fog, in the colors of each browser, and the light."""
+import re
+from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
@@ -9,9 +11,10 @@ import pytest
 pytest.importorskip("viser", reason="no viser: pip install viser")
 
 from dyn_ros.viewer.actor import Settings
+from dyn_ros.viewer.page import page
 from dyn_ros.viewer.page.page import DynRosWindow
 from dyn_ros.viewer.scene.camera import fitted
-from dyn_ros.viewer.scene.floor import DARK, LIGHT, Floor, gradient
+from dyn_ros.viewer.scene.floor import DARK, LIGHT, Floor
 from dyn_ros.viewer.session import Session
 
 
@@ -40,10 +43,10 @@ def floor(server):
     return Floor(server)
 
 
-def test_a_background_is_a_gradient():
-    picture = gradient((0, 10, 20), (200, 10, 0))
-    assert picture.dtype == np.uint8
-    np.testing.assert_array_equal(picture[[0, -1], 0], [(0, 10, 20), (200, 10, 0)])
+def test_the_fog_has_the_color_of_the_background_at_the_horizon():
+    css = Path(page.__file__).with_name("page.css").read_text()
+    horizons = re.findall("--dyn-horizon: #(.*?);", css)
+    assert [tuple(bytes.fromhex(horizon)) for horizon in horizons] == [LIGHT.horizon, DARK.horizon]
 
 
 @pytest.mark.parametrize("dark, colors", [(False, LIGHT), (True, DARK)])
@@ -104,7 +107,7 @@ def test_a_processor_draws_neither_shadows_nor_the_picture_of_a_hall(software):
     session._arrange(client, DynRosWindow(800, 600, False, software))
     session.close()
     lights = {name: given for name, given in client.scene.shown.items()
-              if name not in ("set_background_image", "add_grid", "configure_fog")}
+              if name not in ("add_grid", "configure_fog")}
     if not software:
         assert lights == {}
         return
