@@ -178,7 +178,8 @@ def _of_gravity(model: Model, k: int, columns: dict[int, Array], effort: Array) 
     explained = scale ** 2 * square / variance
     if model.drives.is_compensated[k] and explained > _EXPLAINED and scale > _TWICE:
         yield (f"{model.velocity_names[k]}: its effort contains {scale - 1.0:.3g} times the "
-               "gravity torque of the description; do not declare gravity_compensated in the drives file")
+               "gravity torque of the description; do not declare gravity_compensated in the "
+               "drives file")
         return
     yield from _compared(model.velocity_names[k], scale, explained,
                          float(np.sqrt(variance / square)), moved)
