@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..engine.algorithms import joint_torque_regressor
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
@@ -39,6 +40,8 @@ _COUPLED = ("rotor and friction of {} explain {:.0%} of the squared error, as if
             "both joints; declare motors in the drives file")
 _SIGN = ("its effort is {:.2g} times the torque of the description, so its sign is wrong; declare "
          "gain: {:.3g} in the drives file")
+_GRAVITY = ("its drive subtracts another gravity torque than this robot has, which explains {:.0%} "
+            "of the squared error; set the tool and the load in the controller as they are")
 _FIRST = ("correct the sign of {} first, which may be the cause",
           "declare motors that move {} first, which may be the cause",
           "declare the delay of the other joints first, which may be the cause")
@@ -72,9 +75,12 @@ def likely_causes(model: Model, errors: Errors, noise: Mapping[int, float]) -> d
     """
     W = torque_regressor(model, Data(model), errors.q, errors.v, errors.a)
     W = model.drives.to_motors(W.swapaxes(1, 2)).swapaxes(1, 2)
+    G = joint_torque_regressor(model, Data(model), errors.q, *np.zeros((2, *errors.v.shape)))
+    G = G * model.drives.is_compensated[:, None]
     moving = errors._replace(v=model.drives.motor_velocity(errors.v),
                              a=model.drives.motor_velocity(errors.a))
-    causes = {k: _cause(model, moving, W, k, one) for k, one in noise.items()}
+    causes = {k: _of_gravity(moving, W, G, k) or _cause(model, moving, W, k, one)
+              for k, one in noise.items()}
     return {k: _text(k, cause, causes.values()) for k, cause in causes.items()}
 
 
@@ -138,6 +144,17 @@ def _cause(model: Model, errors: Errors, W: Array, k: int, noise: float) -> _Cau
     if alone > _OWN and is_noise:
         return _Cause(_ALONE.format(alone), True)
     return _Cause(_OTHER if part < _LITTLE else UNKNOWN, True)
+
+
+def _of_gravity(errors: Errors, W: Array, G: Array, k: int) -> _Cause | None:
+    """The cause for row k, if gravity torques with columns G (B, nv, n) explain its error."""
+    known = np.isfinite(errors.error[:, k])
+    if known.sum() < _FEWEST or not G[:, k].any():
+        return None
+    basis = _basis(np.hstack([W[known, k], errors.features[known, k]]))
+    error = errors.error[known, k] - basis @ (basis.T @ errors.error[known, k])
+    part, _ = _explained(G[known, k], basis, error)
+    return _Cause(_GRAVITY.format(part)) if part > _OF_BOTH else None
 
 
 def _joint(model: Model, k: int) -> int:

@@ -18,6 +18,8 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
 
+_BLOCK = 16384          # samples whose gravity torques are computed at a time
+
 
 def to_torques(model: Model, arrays: dict[str, Any], segments: Sequence[tuple[int, int]]
                ) -> dict[str, Any]:
@@ -52,7 +54,11 @@ def without_gravity(model: Model, q: Array, torque: Array) -> Array:
     """Torques at the joints (B, nv) without the gravity torque that drives subtract."""
     if not model.drives.is_compensated.any():
         return torque
-    return -with_gravity(model, Data(model), q, -torque)
+    left, data = np.empty_like(torque), Data(model)
+    for first in range(0, len(q), _BLOCK):
+        rows = slice(first, first + _BLOCK)
+        left[rows] = -with_gravity(model, data, q[rows], -torque[rows])
+    return left
 
 
 def torque_regressor(model: Model, data: Data, q: Array, v: Array, a: Array, threads: int = 1

@@ -136,3 +136,16 @@ def test_a_spring_is_not_a_motor_that_moves_two_joints():
     found = warnings(recording, recording.tau + spring)
     assert any("shoulder_pan_joint (" in text for text in found)
     assert not any("motor" in text for text in found)
+
+
+def test_drives_that_subtract_the_gravity_of_another_robot():
+    model, recording = load("ur10"), recorded(2)
+    compensated = np.arange(6) < 3
+    model.drives = model.drives.with_values(is_compensated=compensated)
+    for heavier, words in ((1.0, []), (1.2, ["shoulder_lift", "elbow"])):
+        effort = recording.tau - heavier * compensated * dyn_ros.generalized_gravity(
+            recording.true, dyn_ros.Data(recording.true), recording.q)
+        found = dyn_ros.identify(model, dyn_ros.Samples.from_arrays(
+            model, recording.time, recording.q, effort)).warnings
+        texts = "".join(text for text in found if "subtracts another gravity torque" in text)
+        assert re.findall(r"(\w+)_joint \(", texts) == words
