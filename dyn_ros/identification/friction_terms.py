@@ -153,17 +153,20 @@ class _HeldOut:
         rows *= counts[..., None]
         self._rows, self._torque, self._counts = map(_in_stretches, (rows, torque * counts, counts))
         self._size: Array = np.std(torque * counts, axis=1)
+        sums = self._sums()
         for _ in range(_WEIGHTINGS):
-            self._solve()
+            self._solve(*sums)
             error = self._torque - self._rows @ self.x
             self._size = np.maximum(np.sqrt(np.mean(error ** 2, axis=(1, 2))), 1e-9 * self._size)
-        self._solve()
+        self._solve(*sums)
 
-    def _solve(self) -> None:
-        weight = self._size[:, None, None] ** -2.0
+    def _sums(self) -> tuple[Array, Array]:
+        """The normal equations of each joint in each stretch."""
         transposed = self._rows.swapaxes(2, 3)
-        H = np.tensordot(weight[:, 0, 0], transposed @ self._rows, 1)
-        g = (weight * (transposed @ self._torque[..., None])[..., 0]).sum(axis=0)
+        return transposed @ self._rows, (transposed @ self._torque[..., None])[..., 0]
+
+    def _solve(self, H: Array, g: Array) -> None:
+        H, g = (np.tensordot(self._size ** -2.0, sums, 1) for sums in (H, g))
         self._right = g.sum(axis=0) - g
         self._inverse = _inverse(H.sum(axis=0) - H)
         self.x = _inverse(H.sum(axis=0)) @ g.sum(axis=0)
@@ -203,7 +206,7 @@ class _HeldOut:
         more[n] = columns[..., 1:]
         self._rows = np.concatenate([self._rows, more], axis=3)
         self._rows[n, ..., own] = columns[..., 0]
-        self._solve()
+        self._solve(*self._sums())
 
 
 def _in_stretches(values: Array) -> Array:
