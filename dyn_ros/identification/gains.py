@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve
-from scipy.optimize import least_squares
 from scipy.special import stdtrit
 
 from ..engine.algorithms import joint_torque_regressor, rnea
@@ -290,6 +289,8 @@ class _Problem:
     def _fitted(self, reduced: Sequence[_Reduced], c: Array) -> tuple[Array, Array, float]:
         """The inverse gains with the least cost, the shared parameters, and the cost."""
         sign = np.sign(c)
+
+        from scipy.optimize import least_squares  # 0.1 s, which most users do not need
 
         def residuals(z: Array) -> Array:
             return self._solved(reduced, sign * np.exp(z))[1]
