@@ -79,6 +79,7 @@ def choose_terms(model: Model, samples: Samples, rows: np.ndarray, stribeck: Arr
     v = model.drives.motor_velocity(some.v)
     joints = measured_joints(model, v, model.drives.to_motors(some.tau))
     tau = model.drives.to_motors(without_gravity(model, some.q, some.tau))
+    gravity = model.drives.to_motors(some.tau) - tau        # which only loads the gears
     if len(some) < _FEWEST or samples.contacts or not len(joints):
         return terms
     fastest = np.quantile(np.abs(v), 0.99, axis=0)
@@ -89,7 +90,7 @@ def choose_terms(model: Model, samples: Samples, rows: np.ndarray, stribeck: Arr
     terms.load[:bodies], terms.load[bodies + joints] = held.x[:bodies], held.x[bodies::_OWN]
     for n, k in enumerate(joints):
         own = bodies + _OWN * n
-        load = np.abs(held.torque(n, np.r_[:bodies, own]))
+        load = np.abs(held.torque(n, np.r_[:bodies, own]) + gravity[:, k])
         held.exchange(n, own + _OWN - 1, _chosen(
             terms, int(k), v[:, k], load, partial(held.errors, n, own + _OWN - 1), allowed))
     return terms

@@ -175,7 +175,7 @@ def blocks(count: int, held_out: float, seed: int, stretches: int = _HELD
     edges = np.linspace(0, count, max(3, round(stretches / held_out)) + 1).astype(int)
     every = [slice(int(start), int(stop)) for start, stop in itertools.pairwise(edges)]
     order = np.random.default_rng(seed).permutation(len(every))
-    held = set(order[:max(1, round(held_out * len(every)))].tolist())
+    held = set(order[:min(max(1, round(held_out * len(every))), len(every) - 1)].tolist())
     return ([rows for n, rows in enumerate(every) if n not in held],
             [rows for n, rows in enumerate(every) if n in held])
 

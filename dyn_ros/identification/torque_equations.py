@@ -15,7 +15,7 @@ import numpy as np
 from ..drives.efforts import torque_regressor, torque_regressor_product, without_gravity
 from ..engine import algorithms
 from ..engine.algorithms import rnea
-from ..engine.algorithms.dynamics.friction import step
+from ..engine.algorithms.dynamics.friction import step, with_gravity
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model, ReferenceFrame
@@ -128,9 +128,11 @@ class TorqueEquations:
         bodies, load = self._unknowns.bodies, self.conditions.terms.load
         self._loading._packed_inertias[:] = load[:bodies].reshape(-1, 10)
         self._loading.armature[:] = load[bodies:]
-        return self._drives.to_motors(rnea(
-            self._loading, self._loading_data, samples.q, samples.v, samples.a, samples.f_ext,
-            threads=self._threads))
+        torque = rnea(self._loading, self._loading_data, samples.q, samples.v, samples.a,
+                      samples.f_ext, threads=self._threads)
+        torque = without_gravity(self._loading, samples.q, torque)
+        return self._drives.to_motors(with_gravity(
+            self._unknowns.model, Data(self._unknowns.model), samples.q, torque))
 
     def loaded_by(self, parameters: Array) -> Array:
         """The torques of an estimate (p,) load the gears; their relative change, (nv,)."""

@@ -589,3 +589,21 @@ def test_errors_below_a_given_noise_have_no_causes():
     model, recording = recorded("ur10")
     assert identify(model, recording.samples(model), noise=20.0 * true_noise(recording).max()
                     ).warnings == ()
+
+
+def test_gravity_that_drives_subtract_loads_the_gears():
+    model, true = load("ur10"), perturbed(load("ur10"), seed=1)
+    true.drives = true.drives.with_values(load_friction=[0.0, 0.07, 0.07, 0.0, 0.0, 0.0])
+    found = record(true, waves(np.zeros(6), 1.2, FREQUENCIES, 1), noise=0.02, rate=150.0, seed=1)
+    effort = found.tau - dyn_ros.generalized_gravity(true, dyn_ros.Data(true), found.q)
+    model.drives = model.drives.with_values(is_compensated=True)
+    result = identify(model, Samples.from_arrays(model, found.time, found.q, effort))
+    load_friction = result.identified.drives.load_friction
+    assert np.flatnonzero(load_friction).tolist() == [1, 2]
+    np.testing.assert_allclose(load_friction[1:3], 0.07, rtol=0.2)
+
+
+@pytest.mark.parametrize("held_out", [0.01, 0.89])
+def test_some_stretches_are_held_out_and_some_are_not(held_out):
+    used, held = blocks(1000, held_out, 0)
+    assert used and held
