@@ -288,9 +288,8 @@ class _Problem:
 
     def _fitted(self, reduced: Sequence[_Reduced], c: Array) -> tuple[Array, Array, float]:
         """The inverse gains with the least cost, the shared parameters, and the cost."""
-        sign = np.sign(c)
-
         from scipy.optimize import least_squares  # 0.1 s, which most users do not need
+        sign = np.sign(c)
 
         def residuals(z: Array) -> Array:
             return self._solved(reduced, sign * np.exp(z))[1]
