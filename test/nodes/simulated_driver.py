@@ -62,12 +62,13 @@ class SimulatedDriver:
         self.noise, self.step, self.held = noise, step, held
         self.posture = true.neutral() if posture is None else np.asarray(posture, float)
         self.swing = swing * (np.arange(true.nv) >= self._base)
-        self.time, self._count, self._random = time.time(), 0, np.random.default_rng(0)
+        self.time = self.began = time.time()
+        self._count, self._random = 0, np.random.default_rng(0)
 
     def motion(self, when):
         """Position, velocity and acceleration at a time [s]."""
         rate = 0.9 * np.arange(1, self.true.nv + 1) ** 0.5
-        phase = rate * (when % 1e4)
+        phase = rate * (when - self.began)
         return (self.true.integrate(self.posture, self.swing * np.sin(phase)),
                 self.swing * rate * np.cos(phase), -self.swing * rate ** 2 * np.sin(phase))
 

@@ -276,7 +276,7 @@ def test_a_bag_has_what_is_published(tmp_path):
     recording = dyn_ros.logs.read(tmp_path / "free", true)
     assert len(recording) == 50
     again = SimulatedDriver(true, jitter=1e-3, step=0.25, held=4)
-    again.time = driver.time - 0.1
+    again.time = again.began = driver.began
     efforts = np.array([effort for _, _, _, effort in again.states(0.1)])
     np.testing.assert_allclose(recording.effort, efforts)
     assert (np.diff(efforts, axis=0)[:3] == 0.0).all() and (efforts % 0.25 == 0.0).all()
