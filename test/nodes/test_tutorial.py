@@ -28,7 +28,7 @@ KEYS = {"Enter": "\n", "p, Enter": "p\n", "Ctrl-C": "\x03"}
 STEP = re.compile(r"""
     ^Save\ this\ as\ `(?P<file>\S+)`\ in\ `(?P<folder>\S+)`:\n\n```python\n(?P<code>.*?)```$
   | ^Terminals?\ (?P<terminals>[\d, ]+):\n\n(?P<commands>(?:\ {4}[^\n]*\n)+)
-  | [Ii]n\ terminal\ (?P<terminal>\d)\ press\ \*\*(?P<key>.+?)\*\*
+  | [Ii]n\ terminal\ (?P<terminal>\d),\ press\ \*\*(?P<key>.+?)\*\*
   | ^```text\n(?P<shown>.*?)```$""", re.MULTILINE | re.DOTALL | re.VERBOSE)
 
 
