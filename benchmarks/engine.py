@@ -275,7 +275,7 @@ def contact_report():
     yield ""
     yield f"## {robot} on {len(contacts)} feet"
     yield ""
-    yield "Each foot is a contact of dimension 3. The times of derivatives include the dynamics."
+    yield "Each foot is a contact of dimension 3. Derivatives include the dynamics."
     yield ""
     yield from table(("one state", "batch"), contacts_one_state(pair, cases),
                      contacts_batch(pair, cases))
@@ -310,8 +310,8 @@ def observer_report():
     yield ""
     yield "## External efforts of arm7"
     yield ""
-    yield ("`update` is one call from Python. The other columns are for a recording of "
-           f"{RECORDED} samples; memory excludes samples and result.")
+    yield (f"`update` is one call, the rest a recording of {RECORDED} samples; memory excludes "
+           "samples and result.")
     yield ""
     yield "| method | update [us] | 1 thread [s] | 2 threads [s] | memory [MB] |"
     yield "| --- | --- | --- | --- | --- |"
@@ -329,16 +329,16 @@ def report():
     yield "# Performance"
     yield ""
     yield (f"`make bench` writes this page, with Pinocchio {pinocchio.__version__} on "
-           f"{platform.machine()}. Both engines are called from Python and take turns; [functions "
-           "in C](native.md) compares calls from C++.")
+           f"{platform.machine()}. Both engines are called from Python in turns; [functions in "
+           "C](native.md) compares C++.")
     yield ""
     yield "## One state and batches"
     yield ""
-    yield ("Each cell is the time of dyn_ros per state in microseconds and, in parentheses, how "
-           f"many times as long Pinocchio takes. A batch has {STATES} states; Pinocchio runs it "
-           "with `rneaInParallel`, `abaInParallel`, or a Python loop in one thread. "
-           f"{ROBOTS[0][0]} has a fixed base, {ROBOTS[1][0]} a floating base. Pinocchio computes "
-           "`momentum_terms` by three functions.")
+    yield ("Cells show microseconds per state of dyn_ros and, in parentheses, how many times as "
+           f"long Pinocchio takes. Pinocchio runs the batches, of {STATES} states, with "
+           "`rneaInParallel`, `abaInParallel`, or a Python loop in one thread, and "
+           f"`momentum_terms` by three functions. {ROBOTS[0][0]} has a fixed, {ROBOTS[1][0]} a "
+           "floating base.")
     head, columns = [], []
     for (robot, root_joint), most in zip(ROBOTS, (1, 2)):
         pair = peer.new_pair(robot, root_joint, "ignore")
@@ -352,17 +352,17 @@ def report():
     yield "## Size"
     yield ""
     yield ("Microseconds of dyn_ros/Pinocchio for one state of chains and binary trees of revolute "
-           "joints (`python benchmarks/sizes.py`). Memory is the growth of the process, including "
-           "machine code. A dash means that Pinocchio's `Data`, which grows with the cube of nv, "
+           "joints (`python benchmarks/sizes.py`). Memory is the process's growth, including "
+           "machine code. At a dash, Pinocchio's `Data`, which grows with nv³, "
            f"exceeds {sizes.MEMORY >> 30} GB.")
     yield ""
     yield from sizes.rows()
     yield ""
     yield "## Accuracy"
     yield ""
-    yield ("The largest difference from Pinocchio, relative to the largest number in the result, "
+    yield ("The largest difference from Pinocchio, relative to the result's largest number, "
            f"over 5 random states of {len(peer.FILES)} robots with fixed and floating base, mimic "
-           f"joints independent. All other functions of the first table are below {SMALL:.0e}.")
+           f"joints independent. The first table's other functions are below {SMALL:.0e}.")
     yield ""
     yield "| | error | robot |"
     yield "| --- | --- | --- |"
