@@ -65,7 +65,7 @@ def report(rate: float, seconds: float) -> list[str]:
     model = dyn_ros.Model.from_urdf_file(ARM)
     states = np.random.default_rng(0).uniform(-1.0, 1.0, (int(rate * seconds), 4, model.nv))
     lines = [f"One call per cycle at {rate:g} Hz for {seconds:g} s; {platform.machine()}, Python "
-             f"{platform.python_version()}, not a real-time kernel [us]:", "",
+             f"{platform.python_version()}, not a real-time kernel [µs]:", "",
              "| | median | 99 % | 99.9 % | longest |", "| --- | --- | --- | --- | --- |"]
     gc.collect()
     gc.disable()

@@ -369,7 +369,7 @@ def report() -> list[str]:
     times, theirs = one_state(libraries, state), kdl(xml, state)
     lines = [f"{', '.join(map(version, libraries))}; {platform.machine()}, Python "
              f"{platform.python_version()}. The results agree to {worst:.0e}.", "",
-             "Times of a call [us], from Python, except for KDL:", ""]
+             "Times of a call from Python, and for KDL from C++ [µs]:", ""]
     names = [library.name for library in libraries]
     head = [*names, *(["KDL, C++"] if theirs else [])]
     lines += ["| | " + " | ".join(head) + " |", "| --- " * (len(head) + 1) + "|"]

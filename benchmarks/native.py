@@ -162,7 +162,7 @@ def introduction():
 # Functions in C
 
 `python benchmarks/native.py --write docs/native.md` writes this page. All functions are called
-from C++ and take turns on {STATES} states.
+from C++, in turn, on {STATES} states.
 
 - **Pinocchio** {pinocchio.__version__} is compiled by g++ {gcc} with `-O3 -march=native -DNDEBUG`.
 - **CasADi** generates C code of `rnea` for the robot, compiled by gcc with `-O3 -march=native
@@ -170,8 +170,8 @@ from C++ and take turns on {STATES} states.
 - **generic** is the library of `dyn_ros export` for {best_target()}, which reads the robot from a
   file.
 - **constant** and **settable** are functions of `dyn_ros export --robot`. Inertias, gravity and
-  armature are constants of the code, or parameters. A function of too many operations is not
-  generated, because the generic one is faster.
+  armature are constants in the code of the first, and parameters of the second. A function with
+  too many operations is not generated, because the generic one is faster.
 
 """.splitlines()
 
@@ -180,7 +180,8 @@ def starts():
     """How long processes take to start: Python with three functions, and a node."""
     library = HERE.parent / "build" / "machine_code"
     run(sys.executable, "-m", "dyn_ros.command.build", "--what", "host", "--out", library)
-    yield from ("## Start", "", "Times begin with the process. The machine code exists.",
+    yield from ("## Start", "",
+                "Times are from the start of the process. The machine code already exists.",
                 "", "| | Python: `rnea`, `aba`, `crba` [s of processor time] | [MB] "
                 "| node: active [s] | [MB] |", "| --- | --- | --- | --- | --- |")
     for name, chosen in (("library", library / "library"), ("Numba and its cache", "none")):
@@ -204,7 +205,7 @@ def table(robot, lines, costs):
     yield ""
     (constant, its_size), (settable, size) = costs["constant"], costs["robot"]
     yield ("Each cell is the least time of a call and, in parentheses, the median, in nanoseconds. "
-           "The largest difference from Pinocchio, relative to the largest number of a result, is "
+           "The largest difference from Pinocchio, relative to the largest number in a result, is "
            f"{worst:.1e}. Generating all constant functions takes {constant:.1f} s "
            f"({its_size / 1000:.0f} kB), all settable ones {settable:.1f} s "
            f"({size / 1000:.0f} kB).")

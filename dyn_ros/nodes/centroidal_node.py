@@ -201,7 +201,7 @@ class CentroidalNode(RobotNode):
             return None
 
     def _make_forces(self, robot: RobotContext) -> Compute:
-        """`~/contact_forces`: the forces of the ground on contact_frames."""
+        """`~/contact_forces`: the forces of the ground on `contact_frames`."""
         message = ContactForces()
 
         def compute(state: State, terms: Terms) -> ContactForces | None:

@@ -70,7 +70,7 @@ def inertia(robot: RobotContext) -> Compute:
 
 
 def state(robot: RobotContext) -> Compute:
-    """`~/state`: the above at one instant; velocity and nle are NaN if unknown."""
+    """`~/state`: all of these at one instant; velocity and nle are NaN if unknown."""
     size = len(robot.names)
     message = conversions.named(JointSpaceDynamics, robot)
     message.position_name = robot.position_names

@@ -102,6 +102,6 @@ def test_joints_that_are_not_published_are_named(start, client, page, driver):
     driver.connect(client, node, XML)
     client.listen(JointState, node.topic("observer/external_efforts"))
     driver.run(0.2)
-    [quoted] = re.findall(r"`/diagnostics` reports `(.*?)`, and a joint", page.path.read_text())
+    [quoted] = re.findall(r"`/diagnostics` reports `(.*?)` a joint", page.path.read_text())
     client.diagnostics(node, lambda status, _: status.message == f"{quoted} torso_lift_joint")
     page.left.clear()

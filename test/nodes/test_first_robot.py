@@ -46,7 +46,7 @@ class Page:
     def __init__(self, name, folder):
         self.path, self.folder = PAGES / name, folder
         text = self.path.read_text()
-        self.blocks = re.findall(r"Save [^`]* as\s`(\S+\.yaml)`(?:(?!```).)*?```yaml\n(.*?)```",
+        self.blocks = re.findall(r"[Ss]ave [^`]* as\s`(\S+\.yaml)`(?:(?!```).)*?```yaml\n(.*?)```",
                                  text, re.DOTALL)
         for file, content in self.blocks:
             (folder / file).write_text(content)

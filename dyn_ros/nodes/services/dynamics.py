@@ -198,7 +198,7 @@ def _of_points(field: str, points: Sequence[JointTrajectoryPoint], names: Sequen
 
 
 def get_rnea_derivatives(robot: RobotContext, request: Any, response: Any, state: State) -> None:
-    """Derivatives of inverse dynamics, on request of second order."""
+    """First derivatives of inverse dynamics and, on request, second derivatives."""
     a = arrays.vector(robot, request, "acceleration")
     _fill(robot, request, response, state, a, dyn_ros.rnea_derivatives,
           dyn_ros.rnea_second_order_derivatives,
@@ -207,7 +207,7 @@ def get_rnea_derivatives(robot: RobotContext, request: Any, response: Any, state
 
 
 def get_aba_derivatives(robot: RobotContext, request: Any, response: Any, state: State) -> None:
-    """Derivatives of forward dynamics, on request of second order."""
+    """First derivatives of forward dynamics and, on request, second derivatives."""
     tau = arrays.vector(robot, request, "effort")
     _fill(robot, request, response, state, tau, dyn_ros.aba_derivatives,
           dyn_ros.aba_second_order_derivatives,
