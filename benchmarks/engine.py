@@ -329,8 +329,8 @@ def report():
     yield "# Performance"
     yield ""
     yield (f"`make bench` writes this page, with Pinocchio {pinocchio.__version__} on "
-           f"{platform.machine()}. Both engines are called from Python in turns; [functions in "
-           "C](native.md) compares C++.")
+           f"{platform.machine()}. Both engines are called from Python in turns. [Calls from "
+           "C++](native.md) has the times in C++.")
     yield ""
     yield "## One state and batches"
     yield ""

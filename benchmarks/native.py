@@ -159,7 +159,7 @@ def introduction():
     """The first lines of the page."""
     gcc = run("gcc", "-dumpfullversion", stdout=subprocess.PIPE).stdout.strip()
     yield from f"""\
-# Functions in C
+# Calls from C++
 
 `python benchmarks/native.py --write docs/native.md` writes this page. All functions are called
 from C++, in turn, on {STATES} states.
@@ -180,10 +180,10 @@ def starts():
     """How long processes take to start: Python with three functions, and a node."""
     library = HERE.parent / "build" / "machine_code"
     run(sys.executable, "-m", "dyn_ros.command.build", "--what", "host", "--out", library)
-    yield from ("## Start", "",
-                "Times are from the start of the process. The machine code already exists.",
-                "", "| | Python: `rnea`, `aba`, `crba` [s of processor time] | [MB] "
-                "| node: active [s] | [MB] |", "| --- | --- | --- | --- | --- |")
+    yield from ("## Startup", "",
+                "Times are measured from the start of the process, with existing machine code.",
+                "", "| | Python: `rnea`, `aba`, `crba` [s of CPU time] | [MB] "
+                "| node: until active [s] | [MB] |", "| --- | --- | --- | --- | --- |")
     for name, chosen in (("library", library / "library"), ("Numba and its cache", "none")):
         os.environ["DYN_ROS_LIBRARY"] = str(chosen)
         runs = [json.loads(run(sys.executable, "-c", START, stdout=subprocess.PIPE).stdout)
