@@ -204,7 +204,8 @@ def table(robot, lines, costs):
     yield f"## {robot}, fixed base"
     yield ""
     (constant, its_size), (settable, size) = costs["constant"], costs["robot"]
-    yield ("Each cell is the least time of a call and, in parentheses, the median, in nanoseconds. "
+    yield ("Each cell shows the shortest time of a call and, in parentheses, the median, in "
+           "nanoseconds. "
            "The largest difference from Pinocchio, relative to the largest number in a result, is "
            f"{worst:.1e}. Generating all constant functions takes {constant:.1f} s "
            f"({its_size / 1000:.0f} kB), all settable ones {settable:.1f} s "
