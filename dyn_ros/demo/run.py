@@ -230,7 +230,7 @@ class Page(Child):
         address = self.find(ADDRESS)
         if address:
             self._announced = True
-            self._console.print(f"[bold]The robot is at {address}[/]. Move it with the sliders.")
+            self._console.print(f"[bold]Open {address}[/] and move the robot with the sliders.")
             if self._console.is_terminal and has_screen():
                 webbrowser.open(address)
         elif self.ended():

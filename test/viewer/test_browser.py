@@ -51,7 +51,7 @@ def demo(other_domain):
                 assert process.poll() is None and time.monotonic() < end, "".join(said)
                 continue
             match = ADDRESS.search(said[-1])
-            address = match.group().rstrip(":") if match else ""
+            address = match.group() if match else ""
         yield address, other_domain
     finally:
         process.terminate()
