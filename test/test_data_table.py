@@ -48,7 +48,7 @@ def test_what_python_has_is_not_listed_as_only_in_cpp():
 
 
 def fields(row):
-    """Those of dyn_ros.Data in a row with a unit: as beside the function, or in snake_case."""
+    """The fields of dyn_ros.Data in a row with a unit, as beside the function or in snake_case."""
     beside = [name.removeprefix("data.") for name in names(row[1]) if name.startswith("data.")]
     snake = [re.sub(r"(?<=[a-z]{2})(?=[A-Z])", "_", name).lower() if "Regressor" in name else name
              for name in names(row[0])]

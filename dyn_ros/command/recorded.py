@@ -37,7 +37,7 @@ def add_velocity(command: argparse.ArgumentParser) -> None:
     """Add the option ``--velocity``; its value is None without."""
     command.add_argument("--velocity", action=argparse.BooleanOptionalAction,
                          help="use measured velocities; no: compute them from the positions "
-                              "(default: compute those of joints without measured ones)")
+                              "(default: compute them for joints without measured velocities)")
 
 
 def add_columns(command: argparse.ArgumentParser) -> None:

@@ -97,7 +97,7 @@ class _Cause(NamedTuple):
 
 
 def _text(k: int, own: _Cause, causes: Iterable[_Cause]) -> str:
-    """The text for row k, by its own cause and those of all rows."""
+    """The text for row k, by its own cause and the causes of all rows."""
     first = [cause.first for cause in causes if cause.first and cause.other in (None, k)]
     return min(first)[1] if first and own.is_vague else own.text
 

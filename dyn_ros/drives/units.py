@@ -120,7 +120,7 @@ def _cause(model: Model, bodies: NDArray[Any]) -> str:
     declared = [model.joint_names[i] for i in bodies[drives.is_compensated[rows]]]
     gravity = ", or gravity that is already subtracted"
     if declared:
-        gravity += f" from efforts other than those of {', '.join(declared)}"
+        gravity += f", which is declared for {', '.join(declared)} only"
     if len(declared) == len(bodies):
         gravity = " (gravity is declared as subtracted, so they depend on inertia only)"
     remedy = _REMEDY

@@ -192,7 +192,7 @@ class Identification:
         (B, nv) ndarray
             Inverse dynamics, friction and offsets [N m, N]. At rest, where the direction of
             friction is unknown, there is none. Where drives subtract gravity, the gravity torque
-            is that of the description, as in the samples.
+            is taken from the description, as in the samples.
         """
         model, v = self.identified, samples.v
         torque = rnea(model, Data(model), samples.q, v, samples.a, samples.f_ext)

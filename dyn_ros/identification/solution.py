@@ -138,11 +138,11 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
         *unexplained(model, some, joints, fitted.parameters, given)]
     if of_all.differs(terms):
         problem, some, sums, fitted = _fitted(partial(problem_with, rows=every), of_all)
-    elif terms.chosen[2].any():         # by loads that have changed since
-        sums = some.of(every).sums(0.4, 0.7)
-    else:
+    elif not of_all.chosen[2].any():
         sums = add(sums, some.of(_rows(held)).sums(0.4, 0.7))
     some = some.of(every)
+    if of_all.chosen[2].any():          # with loads that have changed since
+        sums = some.sums(0.4, 0.7)
     fitted = problem.fit(some, sums, fitted.estimate, fitted)
     return Solution(problem, samples, some, fitted, tuple(held), joints, tuple(warnings), constants)
 

@@ -21,7 +21,7 @@ import numpy as np
 from ..engine.kernel.types import ArrayLike
 from ..engine.model import Model
 from ..engine.model.moments import Moment
-from ..identification import Identification, Samples, lock_joints, parts
+from ..identification import Identification, Samples, lock_joints
 from ..identification import identify as identify_samples
 from ..identification.columns import Columns
 from ..identification.locking import remaining, without_unrecorded
@@ -29,6 +29,7 @@ from ..identification.normal_equations import add
 from ..identification.shapes import Shapes
 from ..identification.solution import Solution, solution
 from ..states.joint_states import STALENESS
+from . import part_sums
 from .formats import TABLES
 from .formats.sources import discover, open_source
 from .parallel import open_workers
@@ -225,18 +226,18 @@ def identify_parts(model: Model, calls: Sequence[Call], workers: Workers, *,
     some = evenly(len(calls), _FIRST)
     cutoff = cutoff or _cutoff([calls[k] for k in some], workers)
     first = _first_solution(model, [calls[k] for k in some], workers, cutoff, progress, options)
-    stage = parts.stage_after(first, len(calls))
+    stage = part_sums.stage_after(first, len(calls))
     for n in range(_WEIGHTINGS):
         jobs = [_with(partial(_sums, stage, cutoff, k in some, call.recording), call)
                 for k, call in enumerate(calls)]
         total, failures = _total(workers, jobs, _from(1.0 - 0.7 * 0.5 ** n, progress))
-        fitted = parts.fit(first, total)
+        fitted = part_sums.fit(first, total)
         if not stage.decides(fitted, total):
             break
         stage = stage._replace(estimate=fitted.estimate.parameters)
     warnings = [f"{failures.total()} of {len(calls)} parts of the recordings were not used, most "
                 f"of them because: {reason}" for reason, _ in failures.most_common(1)]
-    result = parts.identification(first, stage, total, fitted, warnings,
+    result = part_sums.identification(first, stage, total, fitted, warnings,
                                   time.perf_counter() - began)
     progress(1.0, "done")
     return result
@@ -288,8 +289,8 @@ def _inside(cutoff: float, load: Load, *arguments: Any) -> Samples:
     return samples.take(rows)
 
 
-def _sums(stage: parts.Stage, cutoff: float, is_known: bool, recording: int, load: Load,
-          *arguments: Any) -> parts.Sums:
+def _sums(stage: part_sums.Stage, cutoff: float, is_known: bool, recording: int, load: Load,
+          *arguments: Any) -> part_sums.Sums:
     """What a part contributes; ``is_known``: the first estimate is made of it, too."""
     samples, rows = load(cutoff, *arguments)
     if not len(rows):
@@ -312,7 +313,7 @@ def _first_solution(model: Model, calls: Sequence[Call], workers: Workers, cutof
 
 
 def _total(workers: Workers, calls: Sequence[Call], progress: Progress
-           ) -> tuple[parts.Sums, Counter[str]]:
+           ) -> tuple[part_sums.Sums, Counter[str]]:
     """The sums of all parts, and why others, such as too short ones, contribute nothing."""
     total, failures = Total(workers, add), Counter[str]()
     for number, held, failure in _of_each(workers, calls, progress, "equations"):

@@ -13,7 +13,7 @@ MODULES = ("launch", "launch.actions", "launch.substitutions", "launch_ros", "la
 
 
 def nodes_of(file, given):
-    """The arguments of each `Node` that a launch file starts; `given` are those of the command."""
+    """The arguments of each `Node` that a launch file starts; `given` are in the command."""
     values, functions, nodes, launch = {}, [], [], mock.MagicMock()
     launch.DeclareLaunchArgument = lambda name, default_value, **_: values.update(
         {name: default_value})

@@ -31,7 +31,7 @@ from .launching import nodes_of
 def launched(start, command):
     """Start the node of a launch file as a command does, with the fixture `start`.
 
-    Each test has a namespace: that of the command is only in `node.subspace`.
+    Each test has a namespace of its own; `node.subspace` is the namespace in the command.
     """
     file, *given = shlex.split(command.removeprefix("ros2 launch dyn_ros "))
     [node] = nodes_of(file, dict(each.split(":=", 1) for each in given))
@@ -47,7 +47,7 @@ class SimulatedDriver:
     """Publishes the states of a robot that swings about a posture.
 
     `names` are the joints in the driver's order; those that `true` lacks are reported as zeros.
-    Stamps are late by up to `jitter` [s], as those of a host. Efforts have `noise` in their own
+    Stamps are late by up to `jitter` [s], as on a host. Efforts have `noise` in their own
     unit, are multiples of `step`, and are held for `held` messages. What drives compensate is the
     gravity of `known`, by default of `true`. `feet` carry a floating base, which is at rest.
     """
@@ -141,6 +141,17 @@ class SimulatedDriver:
                     getattr(self, publisher).publish(each)
             self._client.settle()
         return dict(zip(self.true.velocity_names, self.external.tolist()))
+
+    def errors(self, client, nodes):
+        """The RMS external efforts that each of the nodes publishes in 4 s, (nodes, joints)."""
+        errors = []
+        for node in nodes:
+            self.connect(client, node)
+            efforts = client.listen(JointState, node.name + "/external_efforts")
+            self.run(4.0)
+            errors.append(np.sqrt(np.mean([np.square(one.effort) for one in efforts], axis=0)))
+            client.stop_listening()
+        return np.array(errors)
 
     def record(self, folder, seconds, forces=None):
         """Write a bag as `ros2 bag record -s mcap -o FOLDER` does."""

@@ -85,13 +85,7 @@ def test_currents_show_a_push(start, client, page, driver):
     driver.record("free", 60.0)
     run(page.take("dyn_ros identify"))
     identified = launched(start, page.take("observer.launch.py", "tiago_identified.urdf"))
-    errors = []
-    for each in (node, identified):
-        driver.connect(client, each)
-        efforts = client.listen(JointState, each.name + "/external_efforts")
-        driver.run(4.0)
-        errors.append(np.sqrt(np.mean([np.square(one.effort[:5]) for one in efforts], axis=0)))
-        client.stop_listening()
+    errors = driver.errors(client, (node, identified))[:, :5]
     assert errors[0][1:].min() > 1.0 and errors[1].max() < 0.2
     page.take("vereshchagin.launch.py"), page.take("constraint_torques")    # the test before
 

@@ -135,13 +135,7 @@ def test_torques_of_a_ur5e(start, client, follow, capsys):
     driver.record("free", 40.0)
     run(page.take("dyn_ros identify"))
     identified = launched(start, page.take("observer.launch.py", "ur5e_identified.urdf"))
-    errors = []
-    for each in (node, identified):
-        driver.connect(client, each)
-        efforts = client.listen(JointState, each.name + "/external_efforts")
-        driver.run(4.0)
-        errors.append(np.sqrt(np.mean([np.square(one.effort) for one in efforts], axis=0)))
-        client.stop_listening()
+    errors = driver.errors(client, (node, identified))
     assert errors[0].max() > 4.0 and errors[1].max() < 0.8
 
     log = page.take("dyn_ros log")

@@ -11,12 +11,12 @@ import numpy as np
 
 from ..drives.efforts import rescaled
 from ..engine.kernel.types import Array
-from .least_squares import STRETCHES, Fit, Problem, joint_results, squares_of
-from .normal_equations import Conditions, Equations, Stretches
-from .result import Identification
-from .samples import Samples
-from .solution import Solution
-from .torque_equations import TorqueEquations
+from ..identification.least_squares import STRETCHES, Fit, Problem, joint_results, squares_of
+from ..identification.normal_equations import Conditions, Equations, Stretches
+from ..identification.result import Identification
+from ..identification.samples import Samples
+from ..identification.solution import Solution
+from ..identification.torque_equations import TorqueEquations
 
 _PRECISION = 0.05       # of the standard deviation of an estimate
 
