@@ -75,12 +75,15 @@ def likely_causes(model: Model, errors: Errors, noise: Mapping[int, float]) -> d
     """
     W = torque_regressor(model, Data(model), errors.q, errors.v, errors.a)
     W = model.drives.to_motors(W.swapaxes(1, 2)).swapaxes(1, 2)
-    G = joint_torque_regressor(model, Data(model), errors.q, *np.zeros((2, *errors.v.shape)))
-    G = G * model.drives.is_compensated[:, None]
     moving = errors._replace(v=model.drives.motor_velocity(errors.v),
                              a=model.drives.motor_velocity(errors.a))
-    causes = {k: _of_gravity(moving, W, G, k) or _cause(model, moving, W, k, one)
-              for k, one in noise.items()}
+    of_gravity: dict[int, _Cause | None] = {}
+    if model.drives.is_compensated.any():
+        still = np.zeros_like(errors.v)
+        G = joint_torque_regressor(model, Data(model), errors.q, still, still)
+        of_gravity = {k: _of_gravity(moving, W, G, k) for k in noise
+                      if model.drives.is_compensated[k]}
+    causes = {k: of_gravity.get(k) or _cause(model, moving, W, k, one) for k, one in noise.items()}
     return {k: _text(k, cause, causes.values()) for k, cause in causes.items()}
 
 
