@@ -32,13 +32,16 @@ class Contact:
         Name or index of a frame that a joint moves: link, joint or fixed joint.
     dimension : 6 or 3
         6: the pose, whose spatial acceleration is constrained. 3: the position of the origin, whose
-        classical acceleration is constrained.
+        classical acceleration is constrained. Between two links that move, the rows of dimension 6
+        are the time derivative of the relative velocity in LOCAL, otherwise the difference of the
+        spatial accelerations, as in Pinocchio.
     reference_frame : ReferenceFrame
         The axes of accelerations and forces. LOCAL: the axes of c1. LOCAL_WORLD_ALIGNED: the axes
         of the world, at the origin of c1. WORLD: the axes of the world, at its origin; for a
         contact of dimension 3 the same as LOCAL_WORLD_ALIGNED.
     other : str or int, optional
-        Name or index of the frame of the other link. Default: the world.
+        Name or index of the frame of the other link. Forces (dimension 3) act at the origins of c1
+        and c2, wrenches (dimension 6) at c1. Default: the world.
     placement : (4, 4) array_like or SE3, optional
         c1 in ``frame`` [m]. Default: the frame itself.
     other_placement : (4, 4) array_like or SE3, optional

@@ -104,10 +104,10 @@ def contact_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: 
         M ddq + nle = tau + J' lambda + J_ext' f_ext,  J ddq + drift = kp err - kd J v
 
     Contacts can be redundant, such as two of one link, or contradict each other: without damping,
-    the violation of all rows is minimized (least squares), and then the forces (least norm).
-    Damping lets each row give way in proportion to its force, J ddq + drift + damping lambda; it is
-    at least the rounding errors of J M^-1 J'. With ``residual``, proximal iterations (Carpentier,
-    Budhiraja and Mansard 2021) then remove its effect.
+    the violation of all rows is minimized (least squares), and then the forces (least norm); in
+    WORLD, of the rows at c1. Damping lets each row give way in proportion to its force, J ddq +
+    drift + damping lambda; it is at least the rounding errors of J M^-1 J'. With ``residual``,
+    proximal iterations (Carpentier, Budhiraja and Mansard 2021) then remove its effect.
 
     Parameters
     ----------
