@@ -19,10 +19,24 @@ listed = pytest.mark.skipif(not pinocchio.__version__.startswith(f"{VERSION}."),
                             reason=f"docs/data.md lists the fields of Pinocchio {VERSION}")
 
 
+COLUMNS = {     # of a table -> Pinocchio's fields, the function, the differences
+    ("Pinocchio", "function"): lambda fields, function: (fields, function, ""),
+    ("Pinocchio", "function", "differences"): lambda *cells: cells,
+    ("Pinocchio", "instead"): lambda fields, instead: (fields, "", instead),
+}
+
+
+def cells(line):
+    return tuple(cell.strip() for cell in line.removeprefix("|").removesuffix("|").split("|"))
+
+
 def rows(text):
-    """The cells of each row of the tables in a text."""
-    return [[cell.strip() for cell in line.strip("|").split("|")]
-            for line in re.findall(r"^\| `.*$", text, re.MULTILINE)]
+    """Fields, function and differences of each row of the tables in a text."""
+    found = []
+    for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        header, _, *lines = table.splitlines()
+        found += [COLUMNS[cells(header)](*cells(line)) for line in lines]
+    return found
 
 
 def names(cell):
@@ -48,18 +62,18 @@ def test_what_python_has_is_not_listed_as_only_in_cpp():
 
 
 def fields(row):
-    """The fields of dyn_ros.Data in a row with a unit, as beside the function or in snake_case."""
+    """The fields of dyn_ros.Data in a row: beside the function, or in snake_case."""
     beside = [name.removeprefix("data.") for name in names(row[1]) if name.startswith("data.")]
     snake = [re.sub(r"(?<=[a-z]{2})(?=[A-Z])", "_", name).lower() if "Regressor" in name else name
              for name in names(row[0])]
-    return (beside or snake) if row[2] else []
+    return beside or (snake if ALGORITHMS.keys() & names(row[1]) else [])
 
 
 @EVERY
 def test_a_row_is_complete(row):
-    assert len(row) == 4
-    _, function, unit, difference = row
-    assert (function or difference) and not (unit and not function)
+    assert len(row) == 3
+    fields, function, difference = row
+    assert names(fields) and (function or difference)
 
 
 @EVERY
@@ -67,7 +81,7 @@ def test_the_names_exist(row):
     model = peer.pair("panda").model
     places = {"": dyn_ros, "model": model, "data": dyn_ros.Data(model)}
     missing = []
-    for name in [*names(row[1]), *re.findall(r"\bdata\.\w+", row[3]), *(
+    for name in [*names(row[1]), *re.findall(r"\b(?:data|model)\.\w+", row[2]), *(
             f"data.{field}" for field in fields(row))]:
         place, _, attribute = name.rpartition(".")
         if not hasattr(places[place], attribute):
@@ -84,7 +98,7 @@ def written_by(name):
 def test_each_function_writes_the_fields(row):
     for name in ALGORITHMS.keys() & names(row[1]):
         assert set(fields(row)) <= written_by(name)
-    for field, name in re.findall(r"`data\.(\w+)`, from `(\w+)`", row[3]):
+    for field, name in re.findall(r"`data\.(\w+)`, from `(\w+)`", row[2]):
         assert field in written_by(name)
 
 

@@ -184,6 +184,22 @@ def _also_computes(algorithm: Algorithm) -> str:
     return "\n\n" + _wrapped(f"Also computes {_listed(names)}.", "\n") if names else ""
 
 
+@functools.cache
+def _first_writers() -> dict[Field, str]:
+    """The fields that no function returns, each with the first algorithm that writes it."""
+    returned = {known for algorithm in ALGORITHMS.values() for known in algorithm.results}
+    return {known: algorithm.name for algorithm in reversed(ALGORITHMS.values())
+            for known in algorithm.also_writes if known not in returned}
+
+
+def _notes(algorithm: Algorithm, arguments: Iterable[str]) -> str:
+    """The entries of the fields that no function returns, where they are written first."""
+    dimension = "dimension" if "dimension" in arguments else "m"
+    entries = [_result(known, known.name, dimension) for known in algorithm.also_writes
+               if _first_writers().get(known) == algorithm.name]
+    return "\n".join(["Fields that no function returns:\n", *entries]) if entries else ""
+
+
 def complete(function: Callable[..., Any]) -> None:
     """Add to the docstring of an algorithm what it declares, and what all algorithms share.
 
@@ -200,6 +216,8 @@ def complete(function: Callable[..., Any]) -> None:
     if algorithm:
         summary += _also_computes(algorithm)
         sections.setdefault("Returns", _results(algorithm, arguments))
+        notes = filter(None, [sections.get("Notes", ""), _notes(algorithm, arguments)])
+        sections |= {"Notes": text} if (text := "\n\n".join(notes)) else {}
         if any(program.can_fail for program in algorithm.programs):
             errors["numpy.linalg.LinAlgError"] = _entry("numpy.linalg.LinAlgError", _SINGULAR)
     errors |= _entries(sections.get("Raises", ""))

@@ -42,7 +42,7 @@ DG_DQ = field("dg_dq", ("nv", "nv"),
               "torque i along velocity j, in the tangent space [N m, N per rad, m].", sparse=True)
 DFDA = field("dFda", ("ncolumns", 6),
              "Derivative of the force on a joint's subtree with respect to the acceleration of the "
-             "joint, expressed in the world, at its origin [kg m, kg m2].", True)
+             "joint, expressed in the world, at its origin [kg, kg m, kg m2].", True)
 DFDQ = field("dFdq", ("ncolumns", 6),
              "Derivative of the force on a joint's subtree with respect to q, expressed in the "
              "world, at its origin [N, N m per rad, m]; with or without gravity, depending on the "

@@ -34,7 +34,7 @@ UPPER = field("U", ("nv", "nv"),
               "the zeros below the diagonal and the ones on it.", True)
 D = field("D", ("nv",), "Diagonal of M = U D U': the inertia that each velocity moves while its "
                         "descendants are free [kg m2, kg].")
-D_INVERSE = field("Dinv", ("nv",), "Inverse of D, 1 / D.")
+D_INVERSE = field("Dinv", ("nv",), "Inverse of D [1/(kg m2), 1/kg].")
 VECTOR = field("_b", ("nv",))
 PRODUCT = field("_product", ("nv",), "The vector times the matrix.")
 

@@ -24,7 +24,7 @@ FRAME_JACOBIAN_TIME_VARIATION = field("frame_jacobian_time_variation", ("nv", 6)
                                       "rad/s per rad, m].", True)
 FRAME_HESSIAN = field("frame_hessian", (6, "nv", "nv"),
                       "Kinematic Hessian of one frame, indexed by row (linear, angular) and column "
-                      "of the Jacobian, and coordinate.")
+                      "of the Jacobian, and coordinate: changes of the entries per rad, m.")
 
 
 @kernel
