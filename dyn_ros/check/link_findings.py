@@ -40,7 +40,8 @@ class Finding(NamedTuple):
     `where` is the element, such as 'link "arm"'. `kind` identifies what was found, such as
     "mass-spread"; it does not change between versions. `values` are the numbers of the description
     that were found, in SI units, and `limits` the [low, high] that the shapes or physics allow for
-    some of them; None: unlimited.
+    some of them; None: unlimited. `com` and `direction` are in the frame of the link; `spread` and
+    `radius` are distances [m].
     """
 
     where: str
