@@ -88,7 +88,8 @@ def constrained_dynamics(
     directions : (6, m) or (B, 6, m) array_like
         The columns are the constrained directions (linear, angular) at the frame's origin:
         the identity constrains the whole pose, its first three columns the position. At most 36
-        columns, and 6 per frame.
+        columns, and 6 per frame. Columns of zeros are inactive. Use norms of the same order for
+        the others, because they weight the constraints when their rank is determined.
     accelerations : (m,) or (B, m) array_like, optional
         Desired acceleration along each direction [m/s2, rad/s2]. Default: zeros.
     tau : (nv,) or (B, nv) array_like, optional
