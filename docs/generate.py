@@ -1,14 +1,15 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the tables of topics, services and parameters on the pages of the nodes.
+"""Writes the lists of topics, services and parameters on the pages of the nodes.
 
     python docs/generate.py
 
-A table is between a comment with the node and the kind of table, such as
+Each is between a comment with the node and the function below, such as
 `<!-- vereshchagin parameters -->`, and `<!-- end -->`. Its content comes from the running node.
 """
 import re
 import sys
+import textwrap
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from dyn_ros.nodes.centroidal_node import CentroidalNode
 from dyn_ros.nodes.dyn_ros_node import DynRosNode
 from dyn_ros.nodes.dynamics_node import DynamicsNode
 from dyn_ros.nodes.observer_node import ObserverNode
+from dyn_ros.nodes.services import model
 from dyn_ros.nodes.vereshchagin_node import VereshchaginNode
 from dyn_ros.nodes.viewer_node import ViewerNode
 
@@ -29,9 +31,9 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 PLACE = re.compile(r"(<!-- (\w+) (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 NODES = {   # for each, its class and the parameters with which it has all its inputs
-    "dynamics": (DynamicsNode, {"markers.wrench.topics": ["wrench"]}),
+    "dynamics": (DynamicsNode, {}),
     "centroidal": (CentroidalNode, {"contact_source": "topic"}),
-    "vereshchagin": (VereshchaginNode, {"feedforward": "topic", "wrench_topics": ["wrench"]}),
+    "vereshchagin": (VereshchaginNode, {"feedforward": "topic"}),
     "observer": (ObserverNode, {}),
     "dyn_ros": (DynRosNode, {}),
 }
@@ -44,9 +46,8 @@ INPUTS = {
     "~/constraints": "the constraints, if `constraints` is `topic`",
     "~/contacts": "which of `contact_frames` touch the ground, if `contact_source` is `topic`",
     "~/feedforward": "feed-forward torques, if `feedforward` is `topic`",
-    "wrench": "wrenches on the robot, on the topics in {}",
 }
-TYPES = {Parameter.Type.STRING_ARRAY: "strings", Parameter.Type.DOUBLE_ARRAY: "numbers"}
+OUTPUT_QOS = "reliable, depth 10"
 
 
 @contextmanager
@@ -70,10 +71,12 @@ def opened(name):
         rclpy.shutdown()
 
 
-def table(head, rows):
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |\n"
-                   for line in lines)
+def bullets(rows):
+    """Return a list with the details of each name, if any, and its description."""
+    lines = (f"- `{name}`" + (f" ({details})" if details else "") + f": {text}"
+             for name, details, text in rows)
+    return "".join(textwrap.fill(line, 120, subsequent_indent="  ", break_long_words=False,
+                                 break_on_hyphens=False) + "\n" for line in lines)
 
 
 def kind(message):
@@ -96,21 +99,21 @@ def description(function):
 
 
 def outputs(node):
-    """The topics that a node publishes, which have one QoS."""
-    [qos] = {quality(publisher.qos_profile) for publisher in node.publishers
-             if publisher.topic in {output.topic for output in node.outputs}}
-    return table((f"published topic ({qos})", "type", "description"), [
-        (f"`{output.topic}`", kind(output.type), description(output.make))
-        for output in node.outputs])
+    """The topics that a node publishes, except markers; docs/nodes.md has their QoS."""
+    topics = {output.topic for output in node.outputs}
+    assert {quality(publisher.qos_profile) for publisher in node.publishers
+            if publisher.topic in topics} == {OUTPUT_QOS}
+    return bullets((output.topic, kind(output.type), description(output.make))
+                   for output in node.outputs if output.topic != "~/markers")
 
 
 def _inputs(node, descriptions):
     subscriptions = {_private_name(node, subscription): subscription
                      for subscription in node.subscriptions}
-    return table(("subscribed topic", "type", "QoS", "description"), [
-        ("from a parameter" if topic == "wrench" else f"`{topic}`",
-         kind(subscriptions[topic].msg_type), quality(subscriptions[topic].qos_profile), text)
-        for topic, text in descriptions.items() if topic in subscriptions])
+    return bullets(
+        (topic, f"{kind(subscriptions[topic].msg_type)}, "
+                f"{quality(subscriptions[topic].qos_profile)}", text)
+        for topic, text in descriptions.items() if topic in subscriptions)
 
 
 def _private_name(node, subscription):
@@ -125,27 +128,37 @@ def shared(node):
 
 def inputs(node):
     """The other topics that a node subscribes to."""
-    parameters = [f"`{name}`" for name in NODES[node.get_name()][1] if "topics" in name]
-    descriptions = {topic: text.format(*parameters) for topic, text in INPUTS.items()
-                    if "{}" not in text or parameters}
-    known = {*descriptions, *SHARED_INPUTS}
     for subscription in node.subscriptions:
-        if _private_name(node, subscription) not in known:
+        if _private_name(node, subscription) not in {*INPUTS, *SHARED_INPUTS}:
             raise KeyError(f"docs/generate.py has no description of {subscription.topic_name}")
-    return _inputs(node, descriptions)
+    return _inputs(node, INPUTS)
 
 
 def services(node):
-    """The services of a node."""
-    return table(("service", "type", "description"), [
-        (f"`{service.name}`", kind(service.type), description(service.answer))
-        for service in node.offers])
+    """The services of a node, except those that several nodes have."""
+    return _services(service for service in node.offers if service not in model.SERVICES)
+
+
+def of_robot(node):
+    """The services that several nodes have."""
+    return _services(service for service in node.offers if service in model.SERVICES)
+
+
+def _services(offers):
+    """Return the list; the type is omitted if it is the name in CamelCase."""
+    rows = []
+    for service in offers:
+        usual = service.name[2:].title().replace("_", "") == service.type.__name__
+        text = description(service.answer)
+        rows.append((service.name, "" if usual else kind(service.type),
+                     text[0].lower() + text[1:]))
+    return bullets(rows)
 
 
 def _default(value):
-    """Return a default as written in YAML, with the type of an empty array."""
+    """Return a default as written in YAML."""
     if isinstance(value, Parameter.Type):
-        return f"`[]` ({TYPES[value]})"
+        return "`[]`"
     if isinstance(value, str):
         return f"`{value}`" if value else '`""`'
     return "`{}`".format(str(value).lower().replace("'", ""))
@@ -160,14 +173,17 @@ def _described(spec):
 
 
 def _parameters(specs):
-    return table(("parameter", "default", "description"), [
-        (f"`{spec.name}`", _default(spec.default), _described(spec)) for spec in specs])
+    return bullets((spec.name, _default(spec.default), _described(spec)) for spec in specs)
 
 
 def parameters(node):
     """The parameters of a node, except the common ones and the marker parameters."""
+    return _own_parameters(node.parameters.specs.values())
+
+
+def _own_parameters(specs):
     common = {spec.name for spec in SPECS}
-    return _parameters([spec for spec in node.parameters.specs.values()
+    return _parameters([spec for spec in specs
                         if spec.name not in common and not spec.name.startswith("markers.")])
 
 
@@ -178,23 +194,21 @@ def of_markers(node):
 
 
 def markers(node):
-    """The kinds of markers of a node: what each shows, its scale, its other parameters."""
+    """The kinds of markers of a node: what each shows, and its parameters."""
     kinds = {}
     for spec in node.parameters.specs.values():
         if found := re.fullmatch(r"markers\.(\w+)\.(\w+)", spec.name):
             kinds.setdefault(found[1], {})[found[2]] = spec
-    return table(("kind", "shows", "`scale`", "other parameters"), [
-        (f"`{kind}`", _shown(specs["show"]),
-         f"{specs['scale'].default}: {specs['scale'].description}",
-         " ".join(map(_attribute, (spec for name, spec in specs.items()
-                                   if name not in ("show", "scale", "color")))))
-        for kind, specs in kinds.items()])
+    return bullets(
+        (kind, "", " ".join([_shown(specs["show"]) + ".", *(
+            _attribute(spec) for name, spec in specs.items() if name not in ("show", "color"))]))
+        for kind, specs in kinds.items())
 
 
 def _attribute(spec):
-    values = ", ".join(f"`{choice}`" for choice in spec.choices) or (
-        "a color" if "color" in spec.name else TYPES.get(spec.default) or _default(spec.default))
-    return f"`{spec.name.rpartition('.')[2]}` ({values}): {spec.description}"
+    values = ", ".join(f"`{choice}`" for choice in spec.choices) or _default(spec.default)
+    given = "" if spec.size or isinstance(spec.default, Parameter.Type) else f" ({values})"
+    return f"`{spec.name.rpartition('.')[2]}`{given}: {spec.description}"
 
 
 def _shown(spec):
@@ -207,25 +221,17 @@ def common(node):
     return _parameters(SPECS)
 
 
-def members(node):
-    """The nodes of the process, with the common parameters that each of them has."""
-    return table(("node", "parameters"), [
-        (f"`{member.get_name()}`", ", ".join(
-            f"`{spec.name}`" for spec in SPECS if spec.name in member.parameters.specs))
-        for member in (node, *node.members)])
-
-
 TABLES = {function.__name__: function
-          for function in (outputs, shared, inputs, services, parameters, common, members,
+          for function in (outputs, shared, inputs, services, of_robot, parameters, common,
                            of_markers, markers)}
 
 
 def written(page):
-    """Return the text of a page with up-to-date tables."""
+    """Return the text of a page with up-to-date lists."""
     def fill(place):
         begin, name, part, end = place.groups()
         if (name, part) == ("viewer", "parameters"):    # running it would serve a page
-            return begin + _parameters(ViewerNode.all_specs()) + end
+            return begin + _own_parameters(ViewerNode.all_specs()) + end
         with opened(name) as node:
             return begin + TABLES[part](node) + end
     return PLACE.sub(fill, page.read_text())

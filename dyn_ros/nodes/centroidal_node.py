@@ -35,27 +35,25 @@ from .services import centroidal
 TOPIC = "~/contacts"
 SPECS = (
     Spec("acceleration_source", "none",
-         "Source of accelerations for the rates. none: there are no rates. finite_difference: "
-         "filtered differences of velocities. forward_dynamics: dynamics with the measured "
-         "efforts.",
+         "Source of accelerations. none: no rates. finite_difference: filtered differences of "
+         "velocities. forward_dynamics: dynamics with the measured efforts.",
          choices=("none", "finite_difference", "forward_dynamics")),
     Spec("acceleration_cutoff", 10.0,
          "Cutoff frequency of the filter of finite_difference [Hz]. 0: no filter.",
          limits=(0.0, 1e5)),
     Spec("contact_frames", Parameter.Type.STRING_ARRAY,
-         "Links, joints or fixed joints at whose origins the ground supports the robot, such as "
-         "feet. Empty: no contact forces."),
+         "Frames at whose origins the ground supports the robot, such as feet."),
     Spec("contact_dimension", 3,
-         "3: a force acts on each contact frame (point foot). 6: a force and a moment (flat foot).",
+         "3: a force acts on each frame (point foot). 6: a force and a moment (flat foot).",
          choices=(3, 6)),
     Spec("contact_source", "always",
-         "Frames in contact. always: all contact_frames. topic: the active ones in the last "
-         "message on ~/contacts.", choices=("always", "topic")),
+         "Frames in contact. always: all contact_frames. topic: the active ones on ~/contacts.",
+         choices=("always", "topic")),
     Spec("input_timeout", 0.5,
-         "Maximum age of the last message on ~/contacts [s]. 0: no limit.", limits=(0.0, 3600.0)),
+         "Maximum age of messages on ~/contacts [s]. 0: no limit.", limits=(0.0, 3600.0)),
     Spec("ground_height", 0.0,
-         "Height of the ground in the world, against gravity, for ~/zmp and ~/center_of_pressure "
-         "[m].", limits=(-1e6, 1e6)),
+         "Height of the ground, against gravity, for ~/zmp and ~/center_of_pressure [m].",
+         limits=(-1e6, 1e6)),
     DERIVATIVES,
 )
 

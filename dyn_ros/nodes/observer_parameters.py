@@ -17,27 +17,27 @@ from .services import observer as observer_services
 POSITIVE = (1e-12, 1e12)
 SPECS = (
     Spec("method", "momentum",
-         "momentum: observer of the generalized momentum. direct: measured effort minus inverse "
-         "dynamics. kalman: disturbance Kalman filter with the parameters noise.*.",
+         "momentum: generalized-momentum observer. direct: measured effort minus inverse dynamics. "
+         "kalman: disturbance Kalman filter with noise.*.",
          choices=("momentum", "direct", "kalman")),
     Spec("gain", 100.0, "Bandwidth of momentum, direct and ~/residual [1/s].", limits=(1e-3, 1e5)),
     Spec("smoothing", 100.0,
-         "Bandwidth of a second low-pass filter, not used by kalman [1/s]. 0: no filter.",
+         "Bandwidth of a second low-pass filter, except with kalman [1/s]. 0: none.",
          limits=(0.0, 1e5)),
     Spec("joint_gains", Parameter.Type.DOUBLE_ARRAY,
-         "Gain of each published row [1/s]. Empty: gain.", limits=(1e-3, 1e5)),
-    Spec("friction", True, "Include friction of the robot description and of drives."),
+         "Gain of each row [1/s]. Empty: gain.", limits=(1e-3, 1e5)),
+    Spec("friction", True, "Include friction of the robot description and drives."),
     Spec("friction_velocity", 0.0,
-         "Speed below which Coulomb friction is proportional to the velocity [rad/s, m/s]. A "
-         "larger one in drives takes precedence.", limits=(0.0, 1e3)),
+         "Speed below which Coulomb friction is proportional to velocity [rad/s, m/s].",
+         limits=(0.0, 1e3)),
     Spec("effort_constant", Parameter.Type.DOUBLE_ARRAY,
-         "Factor from the effort in joint_states to the joint effort, in addition to drives. For "
-         "currents: torque constant times gear ratio. Empty: 1.", limits=(-1e9, 1e9)),
+         "Factor from effort in joint_states to joint effort, in addition to drives. For currents: "
+         "torque constant times gear ratio. Empty: 1.", limits=(-1e9, 1e9)),
     Spec("effort_delay", 0.0,
-         "Delay of efforts behind positions and velocities, in addition to drives [s]. Negative: "
-         "efforts lead.", limits=(-1.0, 1.0)),
+         "Delay of efforts behind positions, in addition to drives [s]. Negative: efforts lead.",
+         limits=(-1.0, 1.0)),
     Spec("max_gap", 0.2,
-         "Maximum time between two states [s]. After a longer gap the observer restarts.",
+         "Time between two states after which the observer restarts [s].",
          limits=(1e-4, 60.0)),
     Spec("noise.torque", Parameter.Type.DOUBLE_ARRAY,
          "For kalman: standard deviation of efforts [N m, N]. Empty: 0.5.", limits=POSITIVE),
@@ -48,8 +48,8 @@ SPECS = (
          "For kalman: standard deviation of the change of external efforts in 1 s [N m, N]. "
          "Empty: 1.", limits=POSITIVE),
     Spec("noise.external", Parameter.Type.DOUBLE_ARRAY,
-         "Standard deviation of external efforts without contact, for wrenches and contacts [N m, "
-         "N]. Empty: from the thresholds or kalman.",
+         "Standard deviation of external efforts without contact [N m, N]. Empty: from the "
+         "thresholds or kalman.",
          limits=POSITIVE),
     Spec("thresholds.fixed", Parameter.Type.DOUBLE_ARRAY,
          "Threshold of the external effort [N m, N]. Empty: thresholds.relative times the effort "
@@ -63,15 +63,13 @@ SPECS = (
     Spec("thresholds.relative", 0.05,
          "Default threshold relative to the effort limit.", limits=(0.0, 1e3)),
     Spec("thresholds.unlimited", 5.0,
-         "Default threshold of joints without an effort limit [N m, N].", limits=(0.0, 1e12)),
+         "Default threshold without an effort limit [N m, N].", limits=(0.0, 1e12)),
     Spec("tip_frame", "",
-         "Link, joint or fixed joint at whose origin ~/external_wrench acts. Empty: the last link "
-         "of a single chain."),
+         "Frame at whose origin ~/external_wrench acts. Empty: the last link of a single chain."),
     Spec("wrench_axes", "",
-         "Link, joint, fixed joint or world in whose axes ~/external_wrench is expressed. Empty: "
-         "tip_frame."),
+         "Frame or world in whose axes ~/external_wrench is expressed. Empty: tip_frame."),
     Spec("contact_averaging", 0.2,
-         "Averaging time of force and line of action in ~/contacts [s]. 0: none.",
+         "Averaging time of forces in ~/contacts [s]. 0: none.",
          limits=(0.0, 60.0)),
     Spec("damping", 0.01,
          "Lever arm below which ~/external_wrench damps forces [m].", limits=(1e-6, 100.0)),

@@ -33,37 +33,33 @@ from .robot import RobotContext, State, Terms, blamed_on, once_per_state
 
 PRESETS = (
     Spec("constraints", "topic",
-         "topic: the constraints on ~/constraints. The other choices constrain the acceleration "
-         "of tip_frame. hold_pose: it is zero. hold_position: its linear part is zero. "
-         "keep_upright: its angular part about horizontal axes is zero. free_along_axis: it is "
-         "zero except along axis.",
+         "topic: those on ~/constraints. Others keep parts of the acceleration of tip_frame zero. "
+         "hold_pose: all. hold_position: linear. keep_upright: angular about horizontal axes. "
+         "free_along_axis: all except along axis.",
          choices=("topic", "hold_pose", "hold_position", "keep_upright", "free_along_axis")),
-    Spec("tip_frame", "", "Link, joint or fixed joint to constrain, unless constraints is topic."),
+    Spec("tip_frame", "", "Frame to constrain, unless constraints is topic."),
     Spec("axis", [0.0, 0.0, 1.0], "Direction for free_along_axis, of any length.", size=3),
     Spec("axis_frame", "",
-         "Link, joint or fixed joint in whose axes axis is expressed. Empty: the world."),
+         "Frame in whose axes axis is expressed. Empty: the world."),
 )
 SPECS = (
     *PRESETS,
     Spec("feedforward", "none",
-         "Torques to add to the torques of the constraints. none: zero. gravity: the torques that "
-         "hold the robot still. topic: the effort in ~/feedforward by name, zero for omitted "
-         "joints.",
+         "Feed-forward torques. none: zero. gravity: the torques that hold the robot still. topic: "
+         "effort in ~/feedforward, zero for omitted joints.",
          choices=("none", "gravity", "topic")),
     Spec("wrench_topics", Parameter.Type.STRING_ARRAY,
-         "Topics (geometry_msgs/WrenchStamped) with wrenches on the robot, in the axes of "
-         "header.frame_id. All topics are required."),
+         "Topics (geometry_msgs/WrenchStamped) of wrenches on the robot. All are required."),
     Spec("wrench_frames", Parameter.Type.STRING_ARRAY,
-         "Link, joint or fixed joint at whose origin the wrenches of each topic act. "
-         "header.frame_id can then be any frame or the world. Empty: header.frame_id."),
+         "Frame at whose origin the wrenches of each topic act. Empty: header.frame_id."),
     Spec("input_timeout", 0.5,
-         "Maximum age of messages on ~/constraints, ~/feedforward and wrench_topics [s]. With "
-         "older messages the node publishes nothing. 0: no limit.",
+         "Maximum age of messages on ~/constraints, ~/feedforward and wrench_topics [s]. 0: no "
+         "limit.",
          limits=(0.0, 3600.0)),
     Spec("singularity", "relative",
-         "Treatment of dependent or impossible constraints. relative: drop eigenvalues up to "
-         "singularity_tolerance times the largest. absolute: drop eigenvalues up to "
-         "singularity_tolerance, as KDL does. damped: damped least squares.",
+         "Dependent or impossible constraints. relative: drop eigenvalues up to "
+         "singularity_tolerance times the largest. absolute: up to singularity_tolerance, as in "
+         "KDL. damped: damped least squares.",
          choices=("relative", "absolute", "damped")),
     Spec("singularity_tolerance", 0.0,
          "Tolerance for singularity. 0: 1e-12 for relative, 1e-14 for absolute, 1e-6 for damped.",

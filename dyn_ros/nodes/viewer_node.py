@@ -42,10 +42,10 @@ TOPICS = {"gravity": "dynamics/gravity", "nle": "dynamics/nle",
 
 SPECS = (
     Spec("host", "127.0.0.1",
-         "Address of the page. 127.0.0.1: for this machine only. 0.0.0.0: for all machines, which "
-         "can then move the robot.", read_only=True),
+         "Address of the page. 127.0.0.1: this machine only. 0.0.0.0: all machines, which can then "
+         "move the robot.", read_only=True),
     Spec("allowed_hosts", Parameter.Type.STRING_ARRAY,
-         "Additional names of the page: host or host:port.",
+         "Other names of the page: host or host:port.",
          read_only=True),
     Spec("port", 8080, "First port to try, before the next ones. 0: any free port.",
          read_only=True),
@@ -54,16 +54,15 @@ SPECS = (
          read_only=True),
     Spec("marker_topics", ["dynamics/markers", "centroidal/markers", "vereshchagin/markers",
                            "observer/markers"],
-         "Topics (visualization_msgs/MarkerArray) of the markers."),
+         "Topics (visualization_msgs/MarkerArray)."),
     Spec("world_frames", ["world", "map", "odom"],
-         "frame_ids of markers in the world, in addition to the frame_id of odom."),
+         "frame_ids of the world, in addition to the frame_id of odom."),
     Spec("mesh_paths", Parameter.Type.STRING_ARRAY,
          "Folders with packages of meshes, in addition to the ROS prefixes."),
     Spec("push_scale", 100.0, "Force per displacement of the ball [N/m].",
          limits=(1e-3, 1e6)),
     Spec("motion_service", "",
-         "Service (std_srvs/SetBool) that starts or stops the motion and joint_states of a "
-         "simulated robot.", read_only=True),
+         "Service (std_srvs/SetBool) that starts or stops a simulated robot.", read_only=True),
     Spec("command_topic", "joint_states", "Topic (sensor_msgs/JointState) of the sliders.",
          read_only=True),
     Spec("simulated_robot", "",

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The pages of the nodes: their tables are what the nodes have."""
+"""The pages of the nodes: their lists are what the nodes have."""
 import importlib.util
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ PAGES = [page for page in generate.PAGES if generate.PLACE.search(page.read_text
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_tables_are_up_to_date(page):
+def test_lists_are_up_to_date(page):
     assert page.read_text() == generate.written(page), "run `python docs/generate.py`"
 
 
@@ -28,8 +28,7 @@ def test_each_topic_service_and_parameter_is_on_a_page(name):
         own = {*node.parameters.specs, *(each.topic for each in node.outputs),
                *(each.name for each in node.offers),
                *(each.topic_name.replace(f"/{name}/", "~/") for each in node.subscriptions)}
-    own.discard("/wrench")              # a name that docs/generate.py gave
-    documented = set(re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE))
+    documented = set(re.findall(r"^[|-] `([^`]+)`", text, re.MULTILINE))
     documented |= on_the_page_of_markers(name)
     assert {each.removeprefix("/") for each in own} <= documented
 
@@ -37,24 +36,23 @@ def test_each_topic_service_and_parameter_is_on_a_page(name):
 def on_the_page_of_markers(name):
     """The parameters of a node's markers that docs/markers.md lists."""
     page = (generate.ROOT / "docs" / "markers.md").read_text()
-    found = set(re.findall(r"^\| `(markers\.\w+)` \|", page, re.MULTILINE))
-    for table in re.findall(rf"<!-- {name} markers -->\n(.*?)<!-- end -->", page, re.DOTALL):
-        for kind, row in re.findall(r"^\| `(\w+)` \|(.*)$", table, re.MULTILINE):
-            found |= {f"markers.{kind}.{own}" for own in (
-                "show", "scale", "color", *re.findall(r"`(\w+)` \(", row))}
+    found = set(re.findall(r"^- `(markers\.\w+)`", page, re.MULTILINE))
+    for kinds in re.findall(rf"<!-- {name} markers -->\n(.*?)<!-- end -->", page, re.DOTALL):
+        for item in kinds.split("\n- "):
+            kind, *own = re.findall(r"`(\w+)`(?:\s+\([^)]*\))?:", item)
+            found |= {f"markers.{kind}.{name}" for name in ("show", "color", *own)}
     return found
 
 
-def test_a_changed_table_is_written_as_the_node_has_it(tmp_path):
+def test_a_changed_list_is_written_as_the_node_has_it(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- dynamics outputs -->\nold\n<!-- end -->\nafter\n")
     text = generate.written(page)
-    assert text.startswith("before\n<!-- dynamics outputs -->\n| published topic (")
-    assert text.endswith("|\n<!-- end -->\nafter\n"), text
+    assert text.startswith(
+        "before\n<!-- dynamics outputs -->\n"
+        "- `~/gravity` (sensor_msgs/JointState): the torques that hold the robot still\n- `")
+    assert text.endswith("\n<!-- end -->\nafter\n"), text
     assert "\nold\n" not in text
-    assert "| published topic (reliable, depth 10) | type | description |\n" in text
-    assert ("| `~/gravity` | sensor_msgs/JointState | the torques that hold the robot still |"
-            in text)
 
 
 def test_every_node_has_a_page():
@@ -62,5 +60,5 @@ def test_every_node_has_a_page():
     nodes = set(re.findall(r"^ +(\w+)_node = ", setup, re.MULTILINE))
     documented = "".join(page.read_text() for page in PAGES)
     assert nodes == {*generate.NODES, "viewer"}
-    assert all(any(f"<!-- {name} {part} -->" in documented for part in ("parameters", "members"))
+    assert all(any(f"<!-- {name} {part} -->" in documented for part in ("parameters", "common"))
                for name in nodes)

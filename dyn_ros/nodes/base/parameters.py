@@ -85,7 +85,7 @@ class Spec:
 
 DERIVATIVES = Spec(
     "derivatives", True,
-    "Offer the services that return derivatives. false: compiling takes about half as long.",
+    "Offer services for derivatives. false: compiling takes about half as long.",
     read_only=True)
 DESCRIPTION = frozenset({"robot_description", "robot_description_file"})
 ALWAYS = (
@@ -93,7 +93,7 @@ ALWAYS = (
          "Configure and activate at startup. false: wait for a lifecycle manager.",
          read_only=True),
     Spec("robot_description", "",
-         "URDF text. The topic robot_description overrides it.", robot=True),
+         "URDF text, which the topic robot_description overrides.", robot=True),
     Spec("robot_description_file", "",
          "Path of a URDF file, if robot_description is empty.", robot=True),
 )
@@ -116,8 +116,7 @@ SPECS = (
     Spec("armature", Parameter.Type.DOUBLE_ARRAY,
          "Rotor inertia of each published row [kg m2, kg].", robot=True),
     Spec("drives", "",
-         "Path of a YAML file for dyn_ros.load_drives: meaning of efforts, rotor inertias, "
-         "friction. Empty: efforts are torques.", robot=True),
+         "Path of a YAML file for dyn_ros.load_drives. Empty: efforts are torques.", robot=True),
     Spec("native_library", "", "Path of a library from dyn_ros export --robot FILE --python.",
          robot=True),
     Spec("locked_joints", Parameter.Type.STRING_ARRAY,
@@ -131,11 +130,10 @@ SPECS = (
          "frame_id of the world for a moving base. Empty: the frame_id of odom, or world.",
          robot=True),
     Spec("staleness", STALENESS,
-         "Maximum lag of a joint within a state, and maximum age of a state for services [s].",
+         "Maximum lag of a joint within a state, and age of a state for services [s].",
          limits=(1e-3, 3600.0), robot=True),
     Spec("base_source", "odometry",
-         "Source of base pose and twist. odometry: the topic odom. parameter: base_pose and "
-         "base_twist.",
+         "odometry: the topic odom. parameter: base_pose and base_twist.",
          choices=("odometry", "parameter"), robot=True),
     Spec("base_pose", [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0],
          "Pose of the base: x y z [m], qx qy qz qw.", size=7, robot=True),

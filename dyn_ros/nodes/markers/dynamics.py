@@ -85,7 +85,7 @@ def placements_if(parameter: str) -> Callable[[Mapping[str, Any]], tuple[str, ..
     return lambda values: ("oMf",) if values[parameter] else ()
 
 
-_FRAME = Spec("frame", "", "Frame at whose origin to show it. Empty: hidden.")
+_FRAME = Spec("frame", "", "Frame at whose origin it is. Empty: hidden.")
 WRENCH = "the wrenches on the robot"
 NEWTON = (0.01, "Length of 1 N, radius of 1 N m [m].", [0.84, 0.09, 0.6, 1.0])
 
@@ -116,8 +116,8 @@ DYNAMICS = (
          reads=placements_if("markers.force_ellipsoid.frame"), kernels=("frame_jacobian",)),
     Kind("wrench", partial(wrench, "markers.wrench.topics", "markers.lifetime"), WRENCH, *NEWTON,
          Spec("topics", Parameter.Type.STRING_ARRAY,
-              "Topics (geometry_msgs/WrenchStamped) of the wrenches."),
+              "Topics (geometry_msgs/WrenchStamped)."),
          Spec("frames", Parameter.Type.STRING_ARRAY,
-              "Frame at whose origin the wrenches of each topic act. Empty: header.frame_id."),
+              "Frame where the wrenches of each topic act. Empty: header.frame_id."),
          reads=placements_if("markers.wrench.topics")),
 )
