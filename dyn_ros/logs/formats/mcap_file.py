@@ -5,7 +5,7 @@
 A whole file is opened by its summary, which the library `mcap` reads: it states place, times and
 channels of each chunk. Of a file that was cut, is being written, or has no summary, the headers of
 all records are read. The messages in a chunk are always indexed by compiled code, which is 20 times
-as fast as the library's reader (docs/recordings.md).
+as fast as the library's reader (benchmarks/reading.py).
 """
 from __future__ import annotations
 
