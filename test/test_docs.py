@@ -17,7 +17,9 @@ SNIPPETS = [pytest.param(page, code, id=f"{page.name}-{n}") for page in PAGES
             if page.name not in ("tutorial.md", "quadruped.md", "CONTRIBUTING.md",
                                  "architecture.md", "cookbook.md", *CONTINUED)]
 COOKBOOK = (ROOT / "docs" / "cookbook.md").read_text()
-TASKS = re.findall(r"^## (.+?)\n.*?```python\n(.*?)```", COOKBOOK, re.MULTILINE | re.DOTALL)
+BEGIN = re.search(r"```python\n(.*?)```", COOKBOOK, re.DOTALL)[1]      # of each program
+TASKS = [(title, BEGIN + code) for title, code in re.findall(
+    r"^## (.+?)\n.*?```python\n(.*?)```", COOKBOOK, re.MULTILINE | re.DOTALL)]
 
 
 @pytest.mark.parametrize("page, code", SNIPPETS)
