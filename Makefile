@@ -53,7 +53,7 @@ make demo    run the demo: a moving arm in a browser, with its dynamics in a tab
 make test    run every test
 make oldest  run the engine's tests with the oldest Numba and NumPy allowed, on Python 3.10 or 3.11
 make library  build the library of machine code, and run tests with it, without Numba: ARGS, or the engine's
-make bench   run the benchmarks
+make bench   run the benchmarks and write their pages; run nothing else meanwhile
 make lint    check style and types of the sources, and package.xml
 make docs    build the documentation as a site, build/docs/index.html, and check its links
 make setup   only set up what the demo needs
