@@ -161,17 +161,15 @@ def introduction():
     yield from f"""\
 # Calls from C++
 
-`python benchmarks/native.py --write docs/native.md` writes this page. All functions are called
-from C++, in turn, on {STATES} states.
+`python benchmarks/native.py --write docs/native.md` writes this page. Cells show the shortest time
+of a call from C++ and, in parentheses, the median, in nanoseconds.
 
 - **Pinocchio** {pinocchio.__version__} is compiled by g++ {gcc} with `-O3 -march=native -DNDEBUG`.
-- **CasADi** generates C code of `rnea` for the robot, compiled by gcc with `-O3 -march=native
-  -ffast-math`.
-- **generic** is the library of `dyn_ros export` for {best_target()}, which reads the robot from a
-  file.
+- **CasADi** generates C code of `rnea`, compiled with `-O3 -march=native -ffast-math`.
+- **generic** is the library of `dyn_ros export` for {best_target()}.
 - **constant** and **settable** are functions of `dyn_ros export --robot`. Inertias, gravity and
-  armature are constants in the code of the first, and parameters of the second. A function with
-  too many operations is not generated, because the generic one is faster.
+  armature are constants in the first, and arguments of the second. Large functions are not
+  generated, because the generic ones are faster.
 
 """.splitlines()
 
@@ -180,9 +178,7 @@ def starts():
     """How long processes take to start: Python with three functions, and a node."""
     library = HERE.parent / "build" / "machine_code"
     run(sys.executable, "-m", "dyn_ros.command.build", "--what", "host", "--out", library)
-    yield from ("## Startup", "",
-                "Times are measured from the start of the process, with existing machine code.",
-                "", "| | Python: `rnea`, `aba`, `crba` [s of CPU time] | [MB] "
+    yield from ("## Startup", "", "| | Python: `rnea`, `aba`, `crba` [s of CPU time] | [MB] "
                 "| node: until active [s] | [MB] |", "| --- | --- | --- | --- | --- |")
     for name, chosen in (("library", library / "library"), ("Numba and its cache", "none")):
         os.environ["DYN_ROS_LIBRARY"] = str(chosen)
@@ -204,12 +200,9 @@ def table(robot, lines, costs):
     yield f"## {robot}, fixed base"
     yield ""
     (constant, its_size), (settable, size) = costs["constant"], costs["robot"]
-    yield ("Each cell shows the shortest time of a call and, in parentheses, the median, in "
-           "nanoseconds. "
-           "The largest difference from Pinocchio, relative to the largest number in a result, is "
-           f"{worst:.1e}. Generating all constant functions takes {constant:.1f} s "
-           f"({its_size / 1000:.0f} kB), all settable ones {settable:.1f} s "
-           f"({size / 1000:.0f} kB).")
+    yield (f"Results differ from Pinocchio by up to {worst:.1e} of the largest number. Constant "
+           f"functions take {constant:.1f} s to generate ({its_size / 1000:.0f} kB), settable ones "
+           f"{settable:.1f} s ({size / 1000:.0f} kB).")
     yield ""
     yield f"| | {' | '.join(names)} |"
     yield "| --- |" + " --- |" * len(names)

@@ -1,7 +1,21 @@
 // Copyright dyn_ros contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A gravity compensation for a controller of ros2_control, without the names that ros2_control gives to its methods.
+// A gravity compensation for a controller of ros2_control. This header does not include ros2_control, and the
+// controller has not been compiled against it. The controller's methods use the class as follows:
+//
+//   on_init                           declares the parameters `joints` and `model_file`
+//   command_interface_configuration   requests JOINT/effort of each joint
+//   state_interface_configuration     requests JOINT/position of each joint
+//   on_configure                      calls configure in a try block, logs and returns an error, and resizes the
+//                                     vectors of positions and efforts
+//   on_activate                       calls update once, so that its memory is in RAM, and discards the efforts
+//   update                            copies state interfaces to positions, calls update, and copies efforts to
+//                                     command interfaces; returns the error of update
+//   on_deactivate                     sets all efforts to zero; the arm falls unless it has brakes
+//
+// Set the payload of a gripper between two calls of update, from a real-time buffer. For feed-forward torques of a
+// trajectory, use dyn_ros::Rnea with velocities and accelerations.
 
 #pragma once
 
