@@ -56,7 +56,7 @@ class Command:
         return None if choice == "none" else self._choices[choice][0]()
 
     def _make(self, robot: RobotContext) -> Compute:
-        """`~/command`: torques times `command_scale`, in the order of the parameter `joints`."""
+        """`~/command`: torques times `command_scale`, in the order of `joints`."""
         rows, names = _motors(robot)
         limits = np.maximum(robot.model.effort_limit[rows], 0.0)
         message = Float64MultiArray(data=conversions.zeros(len(rows)))

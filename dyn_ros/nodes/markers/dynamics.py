@@ -85,7 +85,7 @@ def placements_if(parameter: str) -> Callable[[Mapping[str, Any]], tuple[str, ..
     return lambda values: ("oMf",) if values[parameter] else ()
 
 
-_FRAME = Spec("frame", "", "Frame at whose origin it is. Empty: hidden.")
+_FRAME = Spec("frame", "", "Frame at whose origin to show it. Empty: hidden.")
 WRENCH = "the wrenches on the robot"
 NEWTON = (0.01, "Length of 1 N, radius of 1 N m [m].", [0.84, 0.09, 0.6, 1.0])
 
