@@ -334,7 +334,7 @@ def report():
     yield "## One state and batches"
     yield ""
     yield ("Cells show microseconds per state of dyn_ros and, in parentheses, how many times as "
-           f"long Pinocchio takes. Pinocchio runs batches of {STATES} states with "
+           f"long Pinocchio takes. Pinocchio runs batches of {STATES} states in one thread, with "
            "`rneaInParallel`, `abaInParallel`, or a Python loop, and `momentum_terms` by three "
            f"functions. {ROBOTS[0][0]} has a fixed, {ROBOTS[1][0]} a floating base.")
     head, columns = [], []

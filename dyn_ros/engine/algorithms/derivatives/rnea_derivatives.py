@@ -45,8 +45,8 @@ DFDA = field("dFda", ("ncolumns", 6),
              "joint, expressed in the world, at its origin [kg, kg m, kg m2].", True)
 DFDQ = field("dFdq", ("ncolumns", 6),
              "Derivative of the force on a joint's subtree with respect to q, expressed in the "
-             "world, at its origin [N, N m per rad, m]; with or without gravity, depending on the "
-             "last algorithm.", True)
+             "world, at its origin [N, N m per rad, m]; with gravity, but without it after "
+             "``centroidal_derivatives``.", True)
 DFDV = field("dFdv", ("ncolumns", 6),
              "Derivative of the force on a joint's subtree with respect to velocity, expressed in "
              "the world, at its origin [N s, N m s per rad, m].", True)
