@@ -197,7 +197,8 @@ def _notes(algorithm: Algorithm, arguments: Iterable[str]) -> str:
     dimension = "dimension" if "dimension" in arguments else "m"
     entries = [_result(known, known.name, dimension) for known in algorithm.also_writes
                if _first_writers().get(known) == algorithm.name]
-    return "\n".join(["Fields of ``data`` that no function returns:\n", *entries]) if entries else ""
+    head = "Fields of ``data`` that no function returns:\n"
+    return "\n".join([head, *entries]) if entries else ""
 
 
 def complete(function: Callable[..., Any]) -> None:
