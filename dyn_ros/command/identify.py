@@ -66,8 +66,9 @@ def add_identify(commands: Commands) -> None:
                               "[rad/s, m/s]")
     command.add_argument("--friction-terms", nargs="+", metavar="TERM",
                          choices=("load_friction", "root_friction", "stribeck", "none"),
-                         help="further terms of friction that joints may have (default: all "
-                              "three, where they lower the error of torques that were held out)")
+                         help="load_friction, root_friction, stribeck or none: further terms of "
+                              "friction that joints may have (default: all three, where they "
+                              "lower the error of torques that were held out)")
     command.add_argument("--regularization", type=positive, default=1.0, metavar="X",
                          help="weight of the distance from the description (default: 1)")
     command.add_argument("--contact-dimension", type=int, choices=(3, 6), default=3,
