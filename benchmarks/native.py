@@ -178,7 +178,9 @@ def starts():
     """How long processes take to start: Python with three functions, and a node."""
     library = HERE.parent / "build" / "machine_code"
     run(sys.executable, "-m", "dyn_ros.command.build", "--what", "host", "--out", library)
-    yield from ("## Startup", "", "| | Python: `rnea`, `aba`, `crba` [s of CPU time] | [MB] "
+    yield from ("## Startup", "",
+                "Times from the start of the process, with existing machine code:", "",
+                "| | Python: `rnea`, `aba`, `crba` [s of CPU time] | [MB] "
                 "| node: until active [s] | [MB] |", "| --- | --- | --- | --- | --- |")
     for name, chosen in (("library", library / "library"), ("Numba and its cache", "none")):
         os.environ["DYN_ROS_LIBRARY"] = str(chosen)
