@@ -29,7 +29,7 @@ _SAME = 0.3              # of a velocity: candidates differ by more
 _AT_REST = 0.01         # of the largest speed; the sign of slower velocities is noise
 _FEWEST = 400           # samples
 _ROWS = 2400            # samples that terms are compared on
-_OWN = 4                # columns of a joint alone: armature, damping, offset, Coulomb friction
+_OWN = 4                # columns of a joint alone: armature, damping, offset, sign of velocity
 _WEIGHTINGS = 2         # of the joints by their errors
 _RIDGE = 1e-6           # of each column's size: combinations that samples do not determine
 
@@ -89,19 +89,17 @@ def choose_terms(model: Model, samples: Samples, rows: np.ndarray, stribeck: Arr
     terms.load[:] = 0.0
     terms.load[:bodies], terms.load[bodies + joints] = held.x[:bodies], held.x[bodies::_OWN]
     for n, k in enumerate(joints):
-        own = bodies + _OWN * n
-        load = np.abs(held.torque(n, np.r_[:bodies, own]) + gravity[:, k])
-        held.exchange(n, own + _OWN - 1, _chosen(
-            terms, int(k), v[:, k], load, partial(held.errors, n, own + _OWN - 1), allowed))
+        held.exchange(n, _chosen(terms, int(k), v[:, k], np.abs(held.load(n) + gravity[:, k]),
+                                 partial(held.errors, n), allowed))
     return terms
 
 
 def _chosen(terms: FrictionTerms, k: int, v: Array, load: Array,
-            errors: Callable[[Array], tuple[Array, float]], allowed: Sequence[str]) -> Array:
+            errors: Callable[[Array], tuple[Array, Array]], allowed: Sequence[str]) -> Array:
     """Add what lowers the error of a joint to the terms; the columns of its friction, (B, c).
 
-    ``v`` and ``load`` are (B,); ``errors`` has the errors with given columns, and the smallest
-    coefficient of the last one.
+    ``v`` and ``load`` are (B,); ``errors`` has the errors with choices of columns, and the smallest
+    coefficients of the last ones.
     """
     fastest = float(np.quantile(np.abs(v), 0.99))
 
@@ -112,20 +110,21 @@ def _chosen(terms: FrictionTerms, k: int, v: Array, load: Array,
         return step(v, width)[:, None] * np.stack([np.ones_like(v), *factors], axis=1)
 
     factors = [decreasing(float(terms.stribeck[k]))] if terms.chosen[0, k] else []
-    error = errors(columns(0.0, *factors))[0]
+    [error] = errors(columns(0.0, *factors)[None])[0]
     while True:                         # add what lowers it most
-        width, candidates = float(terms.width[k]), []
+        width, ramps, others = float(terms.width[k]), [], []
         if not width:
-            candidates = [_Candidate(None, 0.0, share * fastest, factors) for share in _WIDTHS]
+            ramps = [_Candidate(None, 0.0, share * fastest, factors) for share in _WIDTHS]
         if "load_friction" in allowed and not terms.chosen[2, k]:
-            candidates.append(_Candidate(2, 0.0, width, [*factors, load]))
+            others.append(_Candidate(2, 0.0, width, [*factors, load]))
         if "root_friction" in allowed and not terms.chosen[:2, k].any():
-            candidates.append(_Candidate(1, 0.0, width, [*factors, np.sqrt(np.abs(v))]))
+            others.append(_Candidate(1, 0.0, width, [*factors, np.sqrt(np.abs(v))]))
         if "stribeck" in allowed and not terms.chosen[:2, k].any():
-            candidates += [_Candidate(0, share * fastest, width,
-                                      [*factors, decreasing(share * fastest)])
-                           for share in _DECREASES]
-        tried = [(*errors(columns(one.width, *one.factors)), one) for one in candidates]
+            others += [_Candidate(0, share * fastest, width,
+                                  [*factors, decreasing(share * fastest)])
+                       for share in _DECREASES]
+        tried = [pair for some in (ramps, others) if some for pair in zip(*errors(
+            np.stack([columns(one.width, *one.factors) for one in some])), some)]
         better = [(found, one) for found, coefficient, one in tried if _is_better(found, error)
                   and (one.term != 2 or coefficient > 0.0)]
         if not better:
@@ -145,69 +144,101 @@ def _is_better(found: Array, error: Array) -> bool:
 class _HeldOut:
     """Least squares of some samples of all joints, with one stretch held out at a time.
 
-    ``rows`` are (joints, B, p), ``torque`` and ``counts`` (joints, B); B is a multiple of the
-    number of stretches. The rows of samples that do not count become zero. Each joint is weighted
-    by its error. ``x`` (p,) is the estimate from all stretches.
+    ``rows`` are (joints, B, p), of the bodies and of a joint's own columns, ``torque`` and
+    ``counts`` (joints, B); B is a multiple of the number of stretches. The rows of samples that do
+    not count become zero. Each joint is weighted by its error. ``x`` is the estimate from all
+    stretches: of the bodies, then of each joint.
     """
 
     def __init__(self, rows: Array, torque: Array, counts: np.ndarray) -> None:
+        self._torque, self._counts = map(_in_stretches, (torque * counts, counts))
         rows *= counts[..., None]
-        self._rows, self._torque, self._counts = map(_in_stretches, (rows, torque * counts, counts))
+        self._rows = list(_in_stretches(rows))
+        self._bodies = rows.shape[2] - _OWN
+        self._columns = [np.r_[:self._bodies, first:first + _OWN] for first in
+                         range(self._bodies, self._bodies + _OWN * len(rows), _OWN)]
+        self._sums = [self._sums_of(n) for n in range(len(rows))]
         self._size: Array = np.std(torque * counts, axis=1)
-        sums = self._sums()
         for _ in range(_WEIGHTINGS):
-            self._solve(*sums)
-            error = self._torque - self._rows @ self.x
-            self._size = np.maximum(np.sqrt(np.mean(error ** 2, axis=(1, 2))), 1e-9 * self._size)
-        self._solve(*sums)
+            self._weighted()
+            error = [y - A @ self.x[columns] for A, y, columns in
+                     zip(self._rows, self._torque, self._columns)]
+            self._size = np.maximum(np.sqrt(np.mean(np.square(error), axis=(1, 2))),
+                                    1e-9 * self._size)
+        self._solve()
 
-    def _sums(self) -> tuple[Array, Array]:
-        """The normal equations of each joint in each stretch."""
-        transposed = self._rows.swapaxes(2, 3)
-        return transposed @ self._rows, (transposed @ self._torque[..., None])[..., 0]
+    def _sums_of(self, n: int) -> tuple[Array, Array]:
+        """The normal equations of a joint in each stretch."""
+        transposed = self._rows[n].swapaxes(1, 2)
+        return transposed @ self._rows[n], (transposed @ self._torque[n][..., None])[..., 0]
 
-    def _solve(self, H: Array, g: Array) -> None:
-        H, g = (np.tensordot(self._size ** -2.0, sums, 1) for sums in (H, g))
+    def _weighted(self) -> tuple[Array, Array]:
+        """The normal equations of all joints in each stretch; finds the estimate from all."""
+        count, bodies = 1 + max(int(columns[-1]) for columns in self._columns), self._bodies
+        H, g = np.zeros((_STRETCHES, count, count)), np.zeros((_STRETCHES, count))
+        for columns, (squares, products), size in zip(self._columns, self._sums, self._size):
+            own, squares, products = columns[bodies:], squares / size ** 2, products / size ** 2
+            H[:, :bodies, :bodies] += squares[:, :bodies, :bodies]
+            H[:, :bodies, own] = squares[:, :bodies, bodies:]
+            H[:, own, :bodies] = squares[:, bodies:, :bodies]
+            H[:, own[:, None], own] = squares[:, bodies:, bodies:]
+            g[:, :bodies] += products[:, :bodies]
+            g[:, own] = products[:, bodies:]
+        self.x = _inverse(H.sum(axis=0)) @ g.sum(axis=0)
+        return H, g
+
+    def _solve(self) -> None:
+        H, g = self._weighted()
         self._right = g.sum(axis=0) - g
         self._inverse = _inverse(H.sum(axis=0) - H)
-        self.x = _inverse(H.sum(axis=0)) @ g.sum(axis=0)
 
-    def torque(self, n: int, columns: np.ndarray) -> Array:
-        """The torque of some columns of a joint, (B,)."""
-        torque: Array = (self._rows[n][..., columns] @ self.x[columns]).ravel()
+    def load(self, n: int) -> Array:
+        """The torque of the bodies and of a joint's armature, (B,)."""
+        some = slice(self._bodies + 1)
+        torque: Array = (self._rows[n][..., some] @ self.x[self._columns[n][some]]).ravel()
         return torque
 
-    def errors(self, n: int, own: int, columns: Array) -> tuple[Array, float]:
-        """Squared errors of a joint in the stretches, each predicted from all others.
+    def errors(self, n: int, columns: Array) -> tuple[Array, Array]:
+        """Squared errors of a joint, (m, stretches), each predicted from the other stretches.
 
-        The joint has other columns (B, c) in place of one of its own. Also returns the smallest
-        coefficient of the last one. By partial regression (Frisch and Waugh 1933), for which the
-        normal equations of all joints are solved once.
+        The joint has other columns, m choices (m, B, c), in place of the sign of its velocity. Also
+        returns the smallest coefficients of the last ones, (m,). By partial regression (Frisch and
+        Waugh 1933), for which the normal equations of all joints are solved once.
         """
         A, y, size = self._rows[n], self._torque[n][..., None], self._size[n]
-        C = columns.reshape(*y.shape[:2], -1) * self._counts[n][..., None]
-        squares, products = (C.swapaxes(1, 2) @ other for other in (np.concatenate([C, y], 2), A))
-        squares, products = (sums.sum(axis=0) - sums for sums in (squares, products))
-        squares, products = squares / size ** 2, products / size ** 2
-        # without this column of its own
-        p = self._inverse[:, :, own, None] / np.sqrt(self._inverse[:, own, own])[:, None, None]
-        right = np.concatenate([products.swapaxes(1, 2), self._right[..., None]], axis=2)
-        M = self._inverse @ right - p * (p.swapaxes(1, 2) @ right)
-        inner = squares - products @ M
-        c = np.linalg.pinv(inner[..., :-1], rcond=1e-9) @ inner[..., -1:]
-        rest = (y - A @ (M[..., -1:] - M[..., :-1] @ c) - C @ c) / size
-        return (rest ** 2).sum(axis=(1, 2)), float(c[:, -1].min())
+        C = columns.reshape(len(columns), *y.shape[:2], -1).swapaxes(0, 1)  # (stretches, m, B, c)
+        C = C * self._counts[n][:, None, :, None]
+        (stretches, m, B, c), transposed = C.shape, C.swapaxes(2, 3)
+        torque = np.broadcast_to(y[:, None], (stretches, m, B, 1))
+        squares = transposed @ np.concatenate([C, torque], axis=3)
+        products = transposed.reshape(stretches, m * c, B) @ A
+        squares, products = ((sums.sum(axis=0) - sums) / size ** 2 for sums in (squares, products))
+        some, own = self._columns[n], self._columns[n][self._bodies + _OWN - 1]
+        rows = self._inverse[:, own, None]
+        inverse = self._inverse[:, some] - rows[..., some].swapaxes(1, 2) * (
+            rows / self._inverse[:, own, own, None, None])      # without the sign's column
+        M, z = inverse[..., some] @ products.swapaxes(1, 2), inverse @ self._right[..., None]
 
-    def exchange(self, n: int, own: int, columns: Array) -> None:
-        """Give a joint other columns (B, c) in place of one of its own, and solve again."""
-        columns = columns.reshape(*self._counts[n].shape, -1) * self._counts[n][..., None]
-        if (columns[..., 0] == self._rows[n, ..., own]).all() and columns.shape[-1] == 1:
+        def of_each(columns: Array) -> Array:
+            return columns.reshape(stretches, -1, m, c).swapaxes(1, 2)
+        each = products.reshape(stretches, m, c, -1)
+        x = _inverse(squares[..., :-1] - each @ of_each(M)) @ (
+            squares[..., -1:] - each @ z[:, None])
+        rest = (y - A @ z)[:, None] - (C - of_each(A @ M)) @ x
+        return (rest ** 2).sum(axis=(2, 3)).T / size ** 2, x[..., -1, 0].min(axis=0)
+
+    def exchange(self, n: int, columns: Array) -> None:
+        """Give a joint other columns (B, c) in place of the sign of its velocity; solve again."""
+        columns, own = columns.reshape(*self._counts[n].shape, -1), self._bodies + _OWN - 1
+        columns = columns * self._counts[n][..., None]
+        if (columns[..., 0] == self._rows[n][..., own]).all() and columns.shape[-1] == 1:
             return
-        more = np.zeros((*self._torque.shape, columns.shape[-1] - 1))
-        more[n] = columns[..., 1:]
-        self._rows = np.concatenate([self._rows, more], axis=3)
-        self._rows[n, ..., own] = columns[..., 0]
-        self._solve(*self._sums())
+        self._rows[n] = np.concatenate([self._rows[n], columns[..., 1:]], axis=2)
+        self._rows[n][..., own] = columns[..., 0]
+        more = len(self.x) + np.arange(columns.shape[-1] - 1)
+        self._columns[n] = np.append(self._columns[n], more)
+        self._sums[n] = self._sums_of(n)
+        self._solve()
 
 
 def _in_stretches(values: Array) -> Array:
@@ -222,17 +253,12 @@ def _inverse(H: Array) -> Array:
 
 
 def _torque_rows(model: Model, samples: Samples, joints: np.ndarray) -> Array:
-    """Columns of the torques of some motors, (joints, B, 10 njoints + 4 joints)."""
+    """Columns of the torques of some motors, (joints, B, 10 njoints + 4)."""
     W = torque_regressor(model, Data(model), samples.q, samples.v, samples.a)
-    drives, bodies = model.drives, W.shape[2]
-    W = drives.to_motors(W.swapaxes(1, 2)).swapaxes(1, 2)
-    v, a = drives.motor_velocity(samples.v), drives.motor_velocity(samples.a)
-    rows = np.zeros((len(joints), len(v), bodies + _OWN * len(joints)))
-    for n, k in enumerate(joints):
-        rows[n, :, :bodies] = W[:, k]
-        rows[n, :, bodies + _OWN * n:][:, :_OWN] = np.column_stack(
-            [a[:, k], v[:, k], np.ones(len(v)), np.sign(v[:, k])])
-    return rows
+    W = model.drives.to_motors(W.swapaxes(1, 2)).swapaxes(1, 2)
+    v, a = model.drives.motor_velocity(samples.v), model.drives.motor_velocity(samples.a)
+    own = np.stack([a, v, np.ones_like(v), np.sign(v)], axis=2)
+    return np.array([np.hstack([W[:, k], own[:, k]]) for k in joints])
 
 
 def measured_joints(model: Model, v: Array, tau: Array) -> np.ndarray:

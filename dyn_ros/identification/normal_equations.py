@@ -210,9 +210,15 @@ def changes_without(scores: Array, H: Array, F: Array) -> Array:
     equations of each stretch, in coordinates in which the sum of all H is the identity; ``F``
     (b, m) is from these coordinates to the estimate.
     """
-    share, axes = np.linalg.eigh(H)
-    left = np.einsum("rnij,rni->rnj", axes, scores) / np.maximum(1.0 - share, _LEAST_LEFT)
-    changes: Array = np.einsum("rnij,rnj->rni", axes, left) @ F.T
+    one = np.eye(len(F.T))
+    try:
+        np.linalg.cholesky((1.0 - _LEAST_LEFT) * one - H)
+        left = np.linalg.solve(one - H, scores[..., None])[..., 0]
+    except np.linalg.LinAlgError:       # little would be left in some directions
+        share, axes = np.linalg.eigh(H)
+        left = np.einsum("rnij,rni->rnj", axes, scores) / np.maximum(1.0 - share, _LEAST_LEFT)
+        left = np.einsum("rnij,rnj->rni", axes, left)
+    changes: Array = left @ F.T
     return changes
 
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.fft import next_fast_len
 
 from ...engine.kernel import lie
 from ...engine.kernel.types import Array
@@ -90,7 +92,7 @@ def spectrum(time: Array, column: Array, segments: Sequence[Segment], rate: floa
     return Spectrum(frequency, density, floor)
 
 
-def choose_cutoff(spectra: Iterable[Spectrum], rate: float, longest: float,
+def choose_cutoff(spectra: Sequence[Spectrum], rate: float, longest: float,
                   derivative: int = 2) -> float:
     """Return the cutoff with the smallest predicted error of accelerations [Hz].
 
@@ -103,14 +105,15 @@ def choose_cutoff(spectra: Iterable[Spectrum], rate: float, longest: float,
     lowest = _shortest(rate, longest)
     candidates = np.geomspace(lowest, highest, 100)
     error = np.zeros(len(candidates))
+    gain = _gain(spectra[0].frequency, candidates[:, None])
+    removed, left = np.square(1.0 - gain), np.square(gain)
     for spectrum in spectra:
         power = (2.0 * math.pi * spectrum.frequency) ** (2 * derivative)
         motion = _motion(spectrum, rate) * power
         if not motion.sum() > 0.0:
             continue
-        gain = _gain(spectrum.frequency, candidates[:, None])
-        error += (_SYSTEMATIC * np.square(1.0 - gain) @ motion
-                  + spectrum.floor * (np.square(gain) @ power)) / motion.sum()
+        error += (_SYSTEMATIC * (removed @ motion)
+                  + spectrum.floor * (left @ power)) / motion.sum()
     if not error.any():                     # nothing moves
         return float(max(lowest, _AT_REST * rate))
     return float(candidates[np.argmin(error)])
@@ -124,11 +127,11 @@ def lowest_cutoff(spectra: Sequence[Spectrum], rate: float, longest: float,
     """
     candidates = np.geomspace(_shortest(rate, longest), min(HIGHEST * rate, FASTEST), 50)
     removed = np.zeros(len(candidates))
+    shares = np.square(1.0 - _gain(spectra[0].frequency, candidates[:, None]))
     for spectrum in spectra:
         power = (2.0 * math.pi * spectrum.frequency) ** (2 * derivative - 2)
         motion = _motion(spectrum, rate) * power
-        left = 1.0 - _gain(spectrum.frequency, candidates[:, None])
-        removed += np.square(left) @ motion / max(motion.sum(), 1e-300)
+        removed += shares @ motion / max(motion.sum(), 1e-300)
     removed[-1] = 0.0
     return float(candidates[np.argmax(removed <= _REMOVED ** 2 * len(spectra))])
 
@@ -155,7 +158,8 @@ def _motion(spectrum: Spectrum, rate: float) -> Array:
 
 def _gain(frequency: Array, cutoff: float | Array) -> Array:
     """Gain of the filter, forward and backward."""
-    gain: Array = 1.0 / (1.0 + (frequency / cutoff) ** (2 * ORDER))
+    square = np.square(frequency / cutoff)
+    gain: Array = 1.0 / (1.0 + reduce(np.multiply, ORDER * [square]))     # faster than a power
     return gain
 
 
@@ -176,7 +180,7 @@ def derivatives(time: Array, values: Array, cutoff: float, order: int) -> list[A
     margin = math.ceil(_MARGIN / (cutoff * step))
     length = max(_BLOCK, 1 << math.ceil(math.log2(4 * margin)))
     if len(time) + 2 * margin < length:
-        length = 1 << math.ceil(math.log2(len(time) + 2 * margin))
+        length = next_fast_len(len(time) + 2 * margin, real=True)
     w = 2.0 * math.pi * np.fft.rfftfreq(length, step)
     gain = _gain(w / (2.0 * math.pi), cutoff)
     inner = length - 2 * margin
