@@ -3,7 +3,7 @@
 """Which terms the friction of each joint has, by the torques of stretches that were held out."""
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -84,8 +84,8 @@ def choose_terms(model: Model, samples: Samples, rows: np.ndarray, stribeck: Arr
         return terms
     fastest = np.quantile(np.abs(v), 0.99, axis=0)
     moves = (np.abs(v) > _AT_REST * fastest)[:, joints].T
-    held = _HeldOut(_torque_rows(model, some, joints), tau[:, joints].T, moves)
     bodies = 10 * model.njoints
+    held = _HeldOut(bodies, _torque_rows(model, some, joints), tau[:, joints].T, moves)
     terms.load[:] = 0.0
     terms.load[:bodies], terms.load[bodies + joints] = held.x[:bodies], held.x[bodies::_OWN]
     for n, k in enumerate(joints):
@@ -144,19 +144,20 @@ def _is_better(found: Array, error: Array) -> bool:
 class _HeldOut:
     """Least squares of some samples of all joints, with one stretch held out at a time.
 
-    ``rows`` are (joints, B, p), of the bodies and of a joint's own columns, ``torque`` and
-    ``counts`` (joints, B); B is a multiple of the number of stretches. The rows of samples that do
-    not count become zero. Each joint is weighted by its error. ``x`` is the estimate from all
-    stretches: of the bodies, then of each joint.
+    ``rows`` are, for each joint, the parameters of the bodies that it moves, and the columns (B, p)
+    of these and of its own; ``torque`` and ``counts`` are (joints, B). B is a multiple of the
+    number of stretches. The rows of samples that do not count become zero. Each joint is
+    weighted by its error. ``x`` is the estimate from all stretches: of ``bodies`` parameters, then
+    of each joint.
     """
 
-    def __init__(self, rows: Array, torque: Array, counts: np.ndarray) -> None:
+    def __init__(self, bodies: int, rows: Sequence[tuple[slice, Array]], torque: Array,
+                 counts: np.ndarray) -> None:
         self._torque, self._counts = map(_in_stretches, (torque * counts, counts))
-        rows *= counts[..., None]
-        self._rows = list(_in_stretches(rows))
-        self._bodies = rows.shape[2] - _OWN
-        self._columns = [np.r_[:self._bodies, first:first + _OWN] for first in
-                         range(self._bodies, self._bodies + _OWN * len(rows), _OWN)]
+        self._moved, columns = zip(*rows)
+        self._rows = _in_stretches(some * count[:, None] for some, count in zip(columns, counts))
+        self._columns = [np.r_[moved, first:first + _OWN] for moved, first in zip(
+            self._moved, range(bodies, bodies + _OWN * len(rows), _OWN))]
         self._sums = [self._sums_of(n) for n in range(len(rows))]
         self._size: Array = np.std(torque * counts, axis=1)
         for _ in range(_WEIGHTINGS):
@@ -174,16 +175,18 @@ class _HeldOut:
 
     def _weighted(self) -> tuple[Array, Array]:
         """The normal equations of all joints in each stretch; finds the estimate from all."""
-        count, bodies = 1 + max(int(columns[-1]) for columns in self._columns), self._bodies
+        count = 1 + max(int(columns[-1]) for columns in self._columns)
         H, g = np.zeros((_STRETCHES, count, count)), np.zeros((_STRETCHES, count))
-        for columns, (squares, products), size in zip(self._columns, self._sums, self._size):
-            own, squares, products = columns[bodies:], squares / size ** 2, products / size ** 2
-            H[:, :bodies, :bodies] += squares[:, :bodies, :bodies]
-            H[:, :bodies, own] = squares[:, :bodies, bodies:]
-            H[:, own, :bodies] = squares[:, bodies:, :bodies]
-            H[:, own[:, None], own] = squares[:, bodies:, bodies:]
-            g[:, :bodies] += products[:, :bodies]
-            g[:, own] = products[:, bodies:]
+        for moved, columns, (squares, products), size in zip(
+                self._moved, self._columns, self._sums, self._size):
+            squares, products, n = squares / size ** 2, products / size ** 2, _length(moved)
+            own = columns[n:]
+            H[:, moved, moved] += squares[:, :n, :n]
+            H[:, moved, own] = squares[:, :n, n:]
+            H[:, own, moved] = squares[:, n:, :n]
+            H[:, own[:, None], own] = squares[:, n:, n:]
+            g[:, moved] += products[:, :n]
+            g[:, own] = products[:, n:]
         self.x = _inverse(H.sum(axis=0)) @ g.sum(axis=0)
         return H, g
 
@@ -194,7 +197,7 @@ class _HeldOut:
 
     def load(self, n: int) -> Array:
         """The torque of the bodies and of a joint's armature, (B,)."""
-        some = slice(self._bodies + 1)
+        some = slice(_length(self._moved[n]) + 1)
         torque: Array = (self._rows[n][..., some] @ self.x[self._columns[n][some]]).ravel()
         return torque
 
@@ -213,7 +216,8 @@ class _HeldOut:
         squares = transposed @ np.concatenate([C, torque], axis=3)
         products = transposed.reshape(stretches, m * c, B) @ A
         squares, products = ((sums.sum(axis=0) - sums) / size ** 2 for sums in (squares, products))
-        some, own = self._columns[n], self._columns[n][self._bodies + _OWN - 1]
+        some = self._columns[n]
+        own = some[_length(self._moved[n]) + _OWN - 1]
         rows = self._inverse[:, own, None]
         inverse = self._inverse[:, some] - rows[..., some].swapaxes(1, 2) * (
             rows / self._inverse[:, own, own, None, None])      # without the sign's column
@@ -229,8 +233,8 @@ class _HeldOut:
 
     def exchange(self, n: int, columns: Array) -> None:
         """Give a joint other columns (B, c) in place of the sign of its velocity; solve again."""
-        columns, own = columns.reshape(*self._counts[n].shape, -1), self._bodies + _OWN - 1
-        columns = columns * self._counts[n][..., None]
+        own = _length(self._moved[n]) + _OWN - 1
+        columns = columns.reshape(*self._counts[n].shape, -1) * self._counts[n][..., None]
         if (columns[..., 0] == self._rows[n][..., own]).all() and columns.shape[-1] == 1:
             return
         self._rows[n] = np.concatenate([self._rows[n], columns[..., 1:]], axis=2)
@@ -241,9 +245,9 @@ class _HeldOut:
         self._solve()
 
 
-def _in_stretches(values: Array) -> Array:
-    """Samples (joints, B, ...) as (joints, stretches, B / stretches, ...)."""
-    return values.reshape(len(values), _STRETCHES, -1, *values.shape[2:])
+def _in_stretches(values: Iterable[Array]) -> list[Array]:
+    """Samples (B, ...) of each joint as (stretches, B / stretches, ...)."""
+    return [own.reshape(_STRETCHES, -1, *own.shape[1:]) for own in values]
 
 
 def _inverse(H: Array) -> Array:
@@ -252,13 +256,22 @@ def _inverse(H: Array) -> Array:
     return np.asarray(np.linalg.inv(H * scale + _RIDGE * np.eye(H.shape[-1])) * scale)
 
 
-def _torque_rows(model: Model, samples: Samples, joints: np.ndarray) -> Array:
-    """Columns of the torques of some motors, (joints, B, 10 njoints + 4)."""
+def _length(some: slice) -> int:
+    return int(some.stop - some.start)
+
+
+def _torque_rows(model: Model, samples: Samples, joints: np.ndarray
+                 ) -> list[tuple[slice, Array]]:
+    """For each motor, the parameters of the bodies that it moves, and its columns (B, p)."""
     W = torque_regressor(model, Data(model), samples.q, samples.v, samples.a)
     W = model.drives.to_motors(W.swapaxes(1, 2)).swapaxes(1, 2)
     v, a = model.drives.motor_velocity(samples.v), model.drives.motor_velocity(samples.a)
-    own = np.stack([a, v, np.ones_like(v), np.sign(v)], axis=2)
-    return np.array([np.hstack([W[:, k], own[:, k]]) for k in joints])
+    own, rows = np.stack([a, v, np.ones_like(v), np.sign(v)], axis=2), []
+    for k in joints:
+        used = np.flatnonzero(W[:, k].any(axis=0))
+        moved = slice(int(used[0]), int(used[-1]) + 1) if used.size else slice(0, 0)
+        rows.append((moved, np.hstack([W[:, k, moved], own[:, k]])))
+    return rows
 
 
 def measured_joints(model: Model, v: Array, tau: Array) -> np.ndarray:
