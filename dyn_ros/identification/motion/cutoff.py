@@ -60,8 +60,12 @@ def best_cutoff(model: Model, tau: Array, segments: Sequence[Segment], rate: flo
             or min(map(len, pieces)) < _FEWEST * step):
         return first
 
+    joints, windows = list(joint_slices(model)), _windows(pieces, margin)
+
     def stretches(cutoff: float) -> list[Stretch]:
-        return [_stretch(model, tau, piece, margin, step, cutoff, rates) for piece in pieces]
+        return [_stretch(motion, tau, piece, window, step) for window in windows
+                for motion in [rates(joints, window, slice(None), cutoff)]
+                for piece in pieces if window.start <= piece.start < window.stop]
     motion = stretches(first)
     speeds = np.abs(np.concatenate([one.v for one in motion])).max(axis=0)
     moves = [np.abs(one.v) > _AT_REST * speeds for one in motion]
@@ -92,13 +96,23 @@ def _pieces(inner: Sequence[tuple[int, int]]) -> list[Segment]:
     return [pieces[int(n)] for n in chosen]
 
 
-def _stretch(model: Model, tau: Array, piece: Segment, margin: int, step: int, cutoff: float,
-             rates: Rates) -> Stretch:
-    """Samples of a piece; the filter settles in a margin before and after it."""
-    segment = Segment(piece.start - margin, piece.stop + margin)
-    rows = slice(margin, margin + len(piece), step)
-    return Stretch(*rates(list(joint_slices(model)), segment, rows, cutoff),
-                   tau[piece.start:piece.stop:step])
+def _windows(pieces: Sequence[Segment], margin: int) -> list[Segment]:
+    """Pieces and margins, in which the filter settles; those that overlap are one."""
+    windows: list[Segment] = []
+    for piece in pieces:
+        start, stop = piece.start - margin, piece.stop + margin
+        if windows and start < windows[-1].stop:
+            start = windows.pop().start
+        windows.append(Segment(start, stop))
+    return windows
+
+
+def _stretch(motion: tuple[Array, Array, Array], tau: Array, piece: Segment, window: Segment,
+             step: int) -> Stretch:
+    """Samples of a piece, whose motion is part of a window."""
+    rows = slice(piece.start - window.start, piece.stop - window.start, step)
+    q, v, a = (values[rows] for values in motion)
+    return Stretch(q, v, a, tau[piece.start:piece.stop:step])
 
 
 def _errors(model: Model, motion: Sequence[Stretch], moves: Sequence[np.ndarray]) -> Array:

@@ -179,7 +179,7 @@ def derivatives(time: Array, values: Array, cutoff: float, order: int) -> list[A
     rates = [np.empty(values.shape) for _ in range(order + 1)]
     margin = math.ceil(_MARGIN / (cutoff * step))
     length = max(_BLOCK, 1 << math.ceil(math.log2(4 * margin)))
-    if len(time) + 2 * margin < length:
+    if len(time) + 2 * margin < 2 * length:     # one block
         length = next_fast_len(len(time) + 2 * margin, real=True)
     w = 2.0 * math.pi * np.fft.rfftfreq(length, step)
     gain = _gain(w / (2.0 * math.pi), cutoff)
