@@ -15,8 +15,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
+
 from ..drives import load_drives
 from ..drives.file import missing_gains
+from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.model import RootJoint
 from ..engine.model.urdf import read_description
@@ -340,3 +343,31 @@ def report_lost_clusters(options: argparse.Namespace) -> None:
         importlib.import_module("distributed")      # sets the levels
         for name in ("distributed", "distributed.client"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def numbers(what: str, words: Sequence[str], names: Sequence[str], values: Array) -> Array:
+    """Parse numbers of an option: one for each name in order, or NAME=NUMBER for some."""
+    if not words:
+        return values
+    if not any("=" in word for word in words):
+        if len(words) != len(names):
+            raise ValueError(f"--{what}: expected {len(names)} numbers, for {', '.join(names)}, "
+                             f"got {len(words)}")
+        return np.array([_parsed(what, word) for word in words])
+    values = values.copy()
+    for word in words:
+        name, equals, number = word.rpartition("=")
+        if not equals:
+            raise ValueError(f"--{what}: {word!r} is not NAME=NUMBER; specify all values by name, "
+                             "or all in order")
+        if name not in names:
+            raise ValueError(f"--{what}: there is no {name!r}; available: {', '.join(names)}")
+        values[names.index(name)] = _parsed(what, number)
+    return values
+
+
+def _parsed(what: str, word: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        raise ValueError(f"--{what}: {word!r} is not a number") from None

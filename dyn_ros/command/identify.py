@@ -188,13 +188,12 @@ def _validated(options: argparse.Namespace, model: Model, result: Identification
 
 def _constants(options: argparse.Namespace, model: Model) -> Array | None:
     """What efforts are multiplied by, if it is given."""
-    from . import tables
     words = options.effort_constant
     if not words:
         return None
     if len(words) == 1 and "=" not in words[0]:
         words = words * model.nv
-    constants = tables.numbers("effort-constant", words, model.velocity_names, np.ones(model.nv))
+    constants = arguments.numbers("effort-constant", words, model.velocity_names, np.ones(model.nv))
     for name, constant in zip(model.velocity_names, constants):
         if not 0.0 < abs(constant) < LARGEST:
             raise UsageError(f"--effort-constant: expected numbers other than 0, below "

@@ -28,9 +28,11 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.urdf import Joint
+from .arguments import numbers
 
 Format: TypeAlias = Literal["table", "json", "csv"]
 _MOST = 5           # parameters that are not determined, of those that are listed
+_SLOW = 0.02        # of the largest speed: above, a ramp of friction was chosen
 
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
@@ -229,11 +231,13 @@ def show_identification(result: "Identification", report: Path | None = None,
 def _further_friction(result: "Identification") -> Iterator[str]:
     """What was chosen for each joint beyond damping, Coulomb friction and offset."""
     drives = result.identified.drives
+    slow = _SLOW * np.quantile(np.abs(drives.motor_velocity(result.samples.v)), 0.99, axis=0)
+    ramp = np.where(drives.friction_velocity > slow, drives.friction_velocity, 0.0)
     for k, joint in enumerate(result.joints):
-        values = [f"{name} {_number(getattr(drives, name)[k])}"
-                  for name in ("load_friction", "root_friction", "stribeck", "stribeck_velocity",
-                               "friction_velocity")
-                  if getattr(drives, name)[k] and np.isfinite(getattr(drives, name)[k])]
+        values = [f"{name} {_number(number)}" for name, number in (*(
+            (name, getattr(drives, name)[k]) for name in ("load_friction", "root_friction",
+            "stribeck", "stribeck_velocity")), ("friction_velocity", ramp[k]))
+            if number and np.isfinite(number)]
         if values:
             yield f"{joint.name}: {', '.join(values)}"
 
@@ -370,31 +374,3 @@ def _cell(value: Any) -> str:
 
 def _number(x: float) -> str:
     return f"{round(x, 9) + 0.0:.5g}" if math.isfinite(x) else ""
-
-
-def numbers(what: str, words: Sequence[str], names: Sequence[str], values: Array) -> Array:
-    """Parse numbers of an option: one for each name in order, or NAME=NUMBER for some."""
-    if not words:
-        return values
-    if not any("=" in word for word in words):
-        if len(words) != len(names):
-            raise ValueError(f"--{what}: expected {len(names)} numbers, for {', '.join(names)}, "
-                             f"got {len(words)}")
-        return np.array([_parsed(what, word) for word in words])
-    values = values.copy()
-    for word in words:
-        name, equals, number = word.rpartition("=")
-        if not equals:
-            raise ValueError(f"--{what}: {word!r} is not NAME=NUMBER; specify all values by name, "
-                             "or all in order")
-        if name not in names:
-            raise ValueError(f"--{what}: there is no {name!r}; available: {', '.join(names)}")
-        values[names.index(name)] = _parsed(what, number)
-    return values
-
-
-def _parsed(what: str, word: str) -> float:
-    try:
-        return float(word)
-    except ValueError:
-        raise ValueError(f"--{what}: {word!r} is not a number") from None

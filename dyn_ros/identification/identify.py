@@ -49,7 +49,7 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
         Further terms of friction that may be chosen, of "stribeck", "root_friction" and
         "load_friction", as in ``Drives``; by default all. A joint has a term if it lowers the
         error of torques that were held out. The sign of velocities becomes a ramp at low speed by
-        the same criterion.
+        the same criterion, and where it is only noise, below ten times the noise of velocities.
     motor_constants : float or (nv,) array_like, optional
         Torque per unit of measured effort, if efforts are not torques but currents, for example;
         of either sign. Multiplies the gains of ``model.drives``.

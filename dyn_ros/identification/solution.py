@@ -45,6 +45,7 @@ _DIFFERENCES = 20000    # of consecutive residuals, for their noise
 _CHECKED = 2000         # samples that show whether efforts can be torques
 _ROUNDING = 1e-14       # of a body's size
 _MANY = 0.02            # of the torques: more outliers than noise has
+_NOISE = 10.0           # times the noise of a velocity: the direction of faster ones is known
 
 
 class Solution(NamedTuple):
@@ -80,12 +81,23 @@ class Solution(NamedTuple):
         own = fitted.parameters[unknowns.bodies:].reshape(len(unknowns.features), -1)
         return Identification(
             model=unknowns.model,
-            identified=_identified(unknowns, conditions.terms, fitted.parameters, self.constants),
+            identified=_identified(unknowns, self._terms(), fitted.parameters, self.constants),
             offset=own[3], stribeck=own[4], stribeck_velocity=conditions.terms.stribeck,
             joints=self.joints, base=base, samples=self.samples, size=size, held_out=self.held_out,
             contact_dimension=conditions.contact_dimension,
             undetermined=undetermined(unknowns, problem.base, base, self.samples),
             warnings=warnings, seconds=seconds)
+
+
+    def _terms(self) -> FrictionTerms:
+        """Terms of friction that is small at rest, where noise decides the sign of velocities."""
+        conditions, noise = self.equations.conditions, self.samples.motion_noise
+        if noise is None or "friction" not in self.problem.unknowns.chosen:
+            return conditions.terms
+        coupling, squares = self.problem.unknowns.model.drives.coupling, noise[1] ** 2
+        slow = _NOISE * np.sqrt(squares if coupling is None else coupling ** 2 @ squares)
+        return conditions.terms._replace(width=np.maximum(
+            conditions.terms.width, np.minimum(slow, conditions.threshold)))
 
 
 def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bool, friction: bool,
@@ -136,14 +148,16 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
         f"the body of joint {name!r} is not physical in the description; the estimate is "
         "regularized towards one that is" for name in problem.reference.changed),
         *unexplained(model, some, joints, fitted.parameters, given)]
-    if of_all.differs(terms):
+    differs = of_all.differs(terms)
+    if differs:
         problem, some, sums, fitted = _fitted(partial(problem_with, rows=every), of_all)
     elif not of_all.chosen[2].any():
         sums = add(sums, some.of(_rows(held)).sums(0.4, 0.7))
     some = some.of(every)
     if of_all.chosen[2].any():          # with loads that have changed since
         sums = some.sums(0.4, 0.7)
-    fitted = problem.fit(some, sums, fitted.estimate, fitted)
+    if not differs or of_all.chosen[2].any():
+        fitted = problem.fit(some, sums, fitted.estimate, fitted)
     return Solution(problem, samples, some, fitted, tuple(held), joints, tuple(warnings), constants)
 
 

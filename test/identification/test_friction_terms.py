@@ -58,8 +58,18 @@ def test_friction_that_vanishes_with_velocity_has_any_sign(sign):
 
 def test_a_ramp_at_low_speed():
     _, found = identified(friction_velocity=one(3, 0.15))
-    width = found.identified.drives.friction_velocity
-    assert 0.08 < width[3] < 0.3 and not width[[0, 1, 2, 4, 5]].any()
+    width, others = found.identified.drives.friction_velocity, [0, 1, 2, 4, 5]
+    assert 0.08 < width[3] < 0.3
+    assert (width[others] < 0.01 * np.abs(found.samples.v).max(axis=0)[others]).all()
+
+
+def test_noise_of_velocities_at_rest_causes_little_friction():
+    true = perturbed(load("ur10"), seed=1)
+    samples = record(true, motion(), noise=0.01, rate=250.0, counts=2 ** 15).samples(load("ur10"))
+    found, noise = dyn_ros.identify(load("ur10"), samples), samples.motion_noise[1]
+    at_rest = dyn_ros.joint_friction(found.identified, np.array([noise, -noise])) - found.offset
+    assert (np.abs(at_rest) < 0.15 * found.identified.friction).all()
+    assert max(joint.after / joint.noise for joint in found.joints) < 1.1
 
 
 def test_terms_can_be_excluded():
