@@ -45,7 +45,7 @@ def add_export(commands: Commands) -> None:
                               "(default: project)")
     command.add_argument("--gravity", nargs=3, type=float, default=(0.0, 0.0, -9.81),
                          metavar=("X", "Y", "Z"),
-                         help="gravity in the root frame [m/s2] (default: 0 0 -9.81)")
+                         help="gravity in the world [m/s2] (default: 0 0 -9.81)")
     command.add_argument("--strict", action="store_true",
                          help="treat warnings about the robot as errors")
 

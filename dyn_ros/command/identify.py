@@ -37,7 +37,8 @@ def add_identify(commands: Commands) -> None:
     arguments.add_drives(command)
     arguments.add_recordings(command)
     command.add_argument("-o", "--output", type=Path, metavar="FILE.urdf",
-                         help="write the description with the identified parameters")
+                         help="write the description with the identified parameters, and beside it "
+                         "FILE.drives.yaml with what it cannot express")
     command.add_argument("--report", type=arguments.page, metavar="FILE.html",
                          help="write a page with plots of the result")
     arguments.add_root_joint(command)

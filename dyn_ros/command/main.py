@@ -28,8 +28,8 @@ from .payload import add_payload
 from .view import add_view
 
 _POOR = 1000.0      # condition number of a motion
-_EXIT_CODES = ("exit codes: 0; 1: check has findings, or log met damaged recordings; 2: the input "
-               "cannot be used; 130: Ctrl-C")
+_EXIT_CODES = ("exit codes: 0; 1: check has findings, or log found damaged recordings; 2: the "
+               "input is invalid; 130: Ctrl-C")
 _COMPLETION = """bash: add to ~/.bashrc:
   source <(dyn_ros completion bash)
 zsh: write it to a folder of $fpath:
@@ -184,7 +184,7 @@ def _add_torque(commands: Commands) -> None:
                              help=f"{what}: all values in order, or NAME=X for some")
     command.add_argument("--gravity", nargs=3, type=float, default=(0.0, 0.0, -9.81),
                          metavar=("X", "Y", "Z"),
-                         help="gravity in the root frame [m/s2] (default: 0 0 -9.81)")
+                         help="gravity in the world [m/s2] (default: 0 0 -9.81)")
 
 
 def _torque(options: argparse.Namespace) -> None:

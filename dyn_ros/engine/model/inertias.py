@@ -27,7 +27,7 @@ class Inertias(Structure):
 
     @property
     def gravity(self) -> Array:
-        """Gravity, (3,) [m/s2], expressed in the root frame; settable."""
+        """Gravity, (3,) [m/s2], expressed in the world; settable."""
         return self._floats[:3]
 
     @gravity.setter

@@ -102,7 +102,7 @@ class Model(ConfigurationSpace, Inertias):
         root_joint : None, "floating" or "planar"
             How the root link moves in the world; None: it is fixed.
         gravity : (3,) array_like
-            [m/s2], expressed in the root frame.
+            [m/s2], expressed in the world.
         mimic : "project" or "ignore"
             Mimic joints follow their master, or are independent joints.
         strict : bool

@@ -96,7 +96,7 @@ def constrained_dynamics(
         Joint torques and forces that are applied in any case [N m, N]. Default: zeros.
     axes : str or int, or sequence of these, optional
         Frame in which the directions are expressed, such as the constrained frame; or one for each
-        direction. Default: the root frame.
+        direction. Default: the world.
     singularity, tolerance, priority
         As in ``vereshchagin``.
 

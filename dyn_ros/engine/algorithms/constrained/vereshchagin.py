@@ -242,11 +242,11 @@ def vereshchagin(model: Model, data: Data, q: ArrayLike, v: ArrayLike, alpha: Ar
     Parameters
     ----------
     alpha : (6, m) or (B, 6, m) array_like
-        The columns are unit constraint forces (force, moment), expressed in the root frame at the
+        The columns are unit constraint forces (force, moment), expressed in the world at the
         tip's origin. At most 36 columns, and 6 per tip. A column of zeros is inactive.
     beta : (m,) or (B, m) array_like
         Desired value of alpha' a [m/s2, rad/s2], with a the spatial acceleration of the tip,
-        expressed in the root frame at the tip's origin, including the acceleration of the root:
+        expressed in the world at the tip's origin, including the acceleration of the root:
         along z, beta = 0 lets the tip fall, and 9.81 holds it. ``constrained_dynamics`` takes
         classical accelerations of the tip instead.
     tip : str or int, or sequence of these

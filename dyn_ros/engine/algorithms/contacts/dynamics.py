@@ -97,7 +97,7 @@ def contact_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: 
                      threads: int = 1) -> tuple[Array, ContactForces]:
     """Forward dynamics with contacts: accelerations and contact forces.
 
-    The sweeps of Popov and Vereshchagin (1989), O(n + m^2 d + m^3) for m rows and a tree of depth
+    The sweeps of Vereshchagin (1989), O(n + m^2 d + m^3) for m rows and a tree of depth
     d. Includes ``model.armature``; mimic joints follow their masters. Without contacts, it is
     ``aba``. The forces act on the bodies of the contacts' frames, and against the other bodies:
 

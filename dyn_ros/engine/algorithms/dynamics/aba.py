@@ -24,7 +24,7 @@ from .rnea import NLE, add_force, external_force, nonlinear_effects_kernel
 DDQ = field("ddq", ("nv",), "Joint accelerations [rad/s2, m/s2].")
 LINK_ACCELERATION = field("link_accelerations", ("rows", 6),
                           "Spatial acceleration of each joint's body, including the root's, "
-                          "expressed in the root frame at the joint's origin [m/s2, rad/s2].")
+                          "expressed in the world at the joint's origin [m/s2, rad/s2].")
 BIAS = field("_c", ("rows", 6))
 CHILDREN = field("_Yaba", ("rows", 21))       # articulated inertias of a joint's children
 BIAS_FORCE = field("_pA", ("rows", 6))
