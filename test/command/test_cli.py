@@ -399,7 +399,7 @@ def test_version(capsys):
 def test_help_lists_the_exit_codes(capsys):
     with pytest.raises(SystemExit):
         cli.main(["--help"])
-    assert "2: the input cannot be used" in " ".join(capsys.readouterr().out.split())
+    assert "2: the input is invalid" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
