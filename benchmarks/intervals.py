@@ -7,7 +7,7 @@
 Each recording is of another robot: other inertias and friction than described, 40 s of motion, 500
 samples per second, encoders of 2^19 counts, and torque noise of 1, 2 or 3 %. Some have errors that
 last: colored noise, a ripple of the torque over the angle of the joint, or friction that changes
-between five recordings.
+between two or five recordings.
 """
 import argparse
 import copy
@@ -86,6 +86,7 @@ def quadruped(kind, seed):
 
 KINDS = {"ur10": lambda seed: arm("ur10", seed), "panda": lambda seed: arm("panda", seed),
          "ur10, colored noise": colored, "ur10, ripple": rippled, "ur10, friction drifts": drifting,
+         "ur10, friction differs": lambda seed: drifting(seed, 2),
          "solo12, in contact": lambda seed: quadruped(standing, seed),
          "solo12, in flight": lambda seed: quadruped(flying, seed)}
 

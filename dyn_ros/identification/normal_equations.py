@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import stdtrit
 
 from ..engine.kernel.types import Array
 from ..engine.model import Model
@@ -20,6 +21,7 @@ _FEWEST_STRETCHES = 8   # whose scatter gives a covariance
 _ALIKE = 0.05           # correlation of neighbors: less narrows intervals by 2 %
 _MOST_STRETCHES = 256   # neighbors of more are added
 _FEWEST_RECORDINGS = 4  # the same, if errors last
+_NORMAL = 1.96          # standard deviations that contain 95 %
 _SORTED = 20000         # efforts whose steps are sought
 _SAME = 1e-9            # of the largest effort: a smaller step is an error of rounding floats
 FEWEST = 30             # residuals for a mean
@@ -197,8 +199,10 @@ def jackknife(scores: Array, H: Array, inverse: Array, kinds: np.ndarray | None 
     if len(whole) >= _FEWEST_RECORDINGS and ratio.mean() > 1.0:
         changes = whole
     elif kinds is not None and 1 < len(whole) < _FEWEST_RECORDINGS:
-        for kind in np.unique(kinds):
-            changes[..., kinds == kind] *= np.sqrt(max(ratio[kinds == kind].mean(), 1.0))
+        for some in (kinds == kind for kind in np.unique(kinds)):
+            if ratio[some].mean() > 1.0:        # of few numbers, as in Student's t
+                widening = stdtrit((len(whole) - 1) * some.sum(), 0.975) / _NORMAL
+                changes[..., some] *= widening * np.sqrt(ratio[some].mean())
     changes = changes.reshape(-1, len(F))
     return changes.T @ changes * (1.0 - 1.0 / len(changes)), len(changes)
 
