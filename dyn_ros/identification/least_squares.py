@@ -24,6 +24,7 @@ from .torque_equations import TorqueEquations
 _OF_ANY_SIGN = ("offset", "stribeck", "root_friction")
 _ROUNDS = 8             # of noise estimates
 _WEIGHTINGS = 6         # of outliers
+_RECURRING = 4.0        # limits of outliers: up to here errors add to the noise, as those of models
 _REVERSALS = 3          # times that samples near reversals are left out
 _FEWEST = 3             # equations for each parameter
 STRETCHES = 64          # of consecutive samples, at most, whose scatter gives the covariance
@@ -238,7 +239,7 @@ class Problem(NamedTuple):
                              else noise)
             limit = np.where(limit > 0.0, limit, np.inf)
             if noise is None:
-                noise = np.maximum(clipped(residuals, limit), self.least)
+                noise = np.maximum(clipped(residuals, _RECURRING * limit), self.least)
                 noise = np.where(noise > 0.0, noise, np.inf)
             excess, outliers, rows = equations.excess(fitted.parameters, limit)
             share = outliers / max(rows, 1)

@@ -11,12 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
+from ..engine.algorithms import frame_jacobian
+from ..engine.call.data import Data
 from ..engine.kernel.types import Array
-from ..engine.model import Model
+from ..engine.model import Model, ReferenceFrame
 from .friction_terms import FrictionTerms
 from .samples import Samples
 
 _LEAST_LEFT = 0.1       # of the equations, that remain without a stretch of them
+_DEPENDENT = 1e-12      # squared size of a combination of unit forces that counts as zero
 _FEWEST_STRETCHES = 8   # whose scatter gives a covariance
 _ALIKE = 0.05           # correlation of neighbors: less narrows intervals by 2 %
 _MOST_STRETCHES = 256   # neighbors of more are added
@@ -70,6 +73,27 @@ def add_rows(sums: Equations, W: Array, y: Array, w: Array) -> None:
 def left(eliminations: Array) -> Array:
     """Standard deviation of each row's noise after the elimination, relative to that before."""
     return np.sqrt(np.maximum(np.einsum("bii->bi", eliminations), 1e-3))
+
+
+def eliminations(model: Model, data: Data, samples: Samples, contact_dimension: int, scale: Array,
+                 others: Array | None = None) -> Array:
+    """Matrices E with E J' = 0 for the contacts of each sample, (B, nv, nv).
+
+    They are orthogonal projections of torques divided by their noise, the scale (nv,). They also
+    eliminate other combinations of torques, (B, n, nv).
+    """
+    axes = ReferenceFrame.LOCAL_WORLD_ALIGNED
+    J = np.stack([frame_jacobian(model, data, samples.q, frame, axes)
+                  for frame in samples.contacts], axis=1)[:, :, :contact_dimension]
+    if samples.in_contact is not None:
+        J *= samples.in_contact[:, :, None, None]
+    A = J.reshape(len(samples), -1, model.nv) / scale
+    if others is not None:
+        A = np.concatenate([A, others], axis=1)
+    A /= np.maximum(np.linalg.norm(A, axis=2, keepdims=True), 1e-300)
+    squares, vectors = np.linalg.eigh(A.swapaxes(1, 2) @ A)
+    left = vectors * (squares < _DEPENDENT)[:, None]
+    return scale[:, None] * (left @ left.swapaxes(1, 2)) / scale
 
 
 class Conditions(NamedTuple):

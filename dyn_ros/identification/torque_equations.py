@@ -18,14 +18,13 @@ from ..engine.algorithms import rnea
 from ..engine.algorithms.dynamics.friction import step, with_gravity
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
-from ..engine.model import Model, ReferenceFrame
+from ..engine.model import Model
 from . import normal_equations as ne
 from .base_parameters import Unknowns, in_columns
 from .friction_terms import STILL, FrictionTerms
 from .motion.filtering import is_actuated
 from .samples import Samples
 
-_DEPENDENT = 1e-12      # squared size of a combination of unit forces that counts as zero
 _LITTLE = 0.1           # of a row's noise: where less is left, the row says nothing
 _DENSE = 512           # of these, where all columns of all rows are computed
 _STRETCHES = 4          # of consecutive samples, for their correlation
@@ -82,9 +81,12 @@ class TorqueEquations:
         self._data, self._loading_data = Data(self._model), Data(self._loading)
         self._actuated, self._drives = is_actuated(self._model), self._model.drives
         self._has_friction = bool(unknowns.active[unknowns.bodies + self._model.nv:].any())
-        self._distance = ne.distances(self._drives.motor_velocity(samples.v), conditions.threshold,
-                                      np.flatnonzero(self._actuated & self._has_friction))
+        self._distance = self._distances(np.flatnonzero(self._actuated & self._has_friction))
         self._drop_near_reversals()
+
+    def _distances(self, joints: Sequence[int] | np.ndarray) -> np.ndarray:
+        return ne.distances(self._drives.motor_velocity(self.samples.v), self.conditions.threshold,
+                            joints)
 
     def _drop_near_reversals(self) -> None:
         weight = np.where(self._distance >= self.conditions.nearest, self.samples.weight, 0.0)
@@ -331,15 +333,21 @@ class TorqueEquations:
     def _eliminations(self, samples: Samples) -> Array:
         """Eliminations of contacts and of unknown friction of joints at rest, (B, nv, nv)."""
         at_rest = np.eye(self._model.nv) * ~self._is_known(samples)[:, None]
-        return eliminations(self._model, self._data, samples, self.conditions.contact_dimension,
-                            self.conditions.scale, at_rest)
+        return ne.eliminations(self._model, self._data, samples,
+                               self.conditions.contact_dimension, self.conditions.scale, at_rest)
 
     def leave_out_reversals(self, parameters: Array) -> bool:
-        """Leave out samples near reversals if their residuals are larger than others.
+        """Leave out samples near reversals if other joints have larger residuals there.
 
-        The filter of the motion spreads the jump of friction. Returns whether more are left out.
+        Where friction makes accelerations jump, the filter of the motion spreads the jump, and all
+        joints err. If only the joint errs that turns, its friction differs from the model's.
+        Returns whether more are left out.
         """
-        r, distance = np.abs(self.some_residuals(parameters)), self._distance[self._some(_SAMPLE)]
+        every = self._some(_SAMPLE)
+        r, distance = np.abs(self.some_residuals(parameters)), self._distance[every]
+        if self._model.nv > 1:
+            for k in np.flatnonzero(self._actuated):
+                r[self._distances([k])[every] < np.median(distance), k] = np.nan
         r = r[:, np.isfinite(r).any(axis=0)]
         counted = np.isfinite(r).any(axis=1)
         if counted.sum() < 10 * ne.FEWEST:
@@ -375,24 +383,3 @@ class TorqueEquations:
         free = rnea(self._model, self._data, *state, threads=self._threads)
         forced = rnea(self._model, self._data, *state, samples.f_ext, threads=self._threads)
         return self._drives.to_motors(samples.tau + (free - forced))
-
-
-def eliminations(model: Model, data: Data, samples: Samples, contact_dimension: int, scale: Array,
-                 others: Array | None = None) -> Array:
-    """Matrices E with E J' = 0 for the contacts of each sample, (B, nv, nv).
-
-    They are orthogonal projections of torques divided by their noise, the scale (nv,). They also
-    eliminate other combinations of torques, (B, n, nv).
-    """
-    axes = ReferenceFrame.LOCAL_WORLD_ALIGNED
-    J = np.stack([algorithms.frame_jacobian(model, data, samples.q, frame, axes)
-                  for frame in samples.contacts], axis=1)[:, :, :contact_dimension]
-    if samples.in_contact is not None:
-        J *= samples.in_contact[:, :, None, None]
-    A = J.reshape(len(samples), -1, model.nv) / scale
-    if others is not None:
-        A = np.concatenate([A, others], axis=1)
-    A /= np.maximum(np.linalg.norm(A, axis=2, keepdims=True), 1e-300)
-    squares, vectors = np.linalg.eigh(A.swapaxes(1, 2) @ A)
-    left = vectors * (squares < _DEPENDENT)[:, None]
-    return scale[:, None] * (left @ left.swapaxes(1, 2)) / scale

@@ -73,3 +73,15 @@ def stopping(motion, stop, within=0.05):
         return q, speed * v, speed ** 2 * a + change * v
 
     return stopped
+
+
+def with_presliding(recording, length=0.01):
+    """Coulomb friction that follows the sign of the velocity over a distance [rad, m] (Dahl 1968)."""
+    v, steps = recording.exact_v, np.diff(recording.time, prepend=0.0)
+    state, states = np.zeros(v.shape[1]), np.empty(v.shape)
+    for n, step in enumerate(steps):
+        state = np.clip(state + step / length * v[n] * (1.0 - state * np.sign(v[n])), -1.0, 1.0)
+        states[n] = state
+    change = recording.true.friction * (states - np.sign(v))
+    return dataclasses.replace(recording, tau=recording.tau + change,
+                               exact_tau=recording.exact_tau + change)

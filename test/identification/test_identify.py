@@ -320,6 +320,20 @@ def test_outliers():
     assert np.median(error[1]) > 5.0 * np.median(error[0])
 
 
+def test_errors_of_the_model_that_recur_do_not_count_as_precise():
+    """A joint errs in a part of its range; what fits there must not outweigh the rest."""
+    model, recording = recorded("ur10", noise=0.01)
+    samples = recording.samples(model)
+    training, unseen = samples.take(slice(0, 7000)), samples.take(slice(7000, None))
+    q, tau = samples.q[:, 2], samples.tau[:, 2]
+    wrong = np.where(q > np.quantile(q, 0.95), 50.0 * true_noise(recording)[2] * tau / tau.std(), 0)
+    spoiled = dataclasses.replace(
+        training, tau=training.tau + wrong[:7000, None] * (np.arange(6) == 2))
+    before, after = (np.sqrt(np.mean((unseen.tau - identify(model, some).torque(unseen)) ** 2, 0))
+                     for some in (training, spoiled))
+    assert (after < before * np.where(np.arange(6) == 2, 1.75, 1.01)).all()
+
+
 def test_without_friction_and_rotors():
     model = load("ur10")
     true = perturbed(model, friction=False)

@@ -17,9 +17,9 @@ from ...engine.model import Model
 from ...engine.model.parameters import pseudo_inertia
 from ..motion.filtering import is_actuated, segments_of
 from ..motion.preparation import GAP
+from ..normal_equations import eliminations
 from ..result import Identification
 from ..samples import Samples
-from ..torque_equations import eliminations
 
 MEASURED, BEFORE, AFTER = "#aeb4bd", "#d08a35", "#2a6db0"
 _GRID, _LINE, _TEXT, _QUIET = "#e8eaed", "#c9ccd1", "#3c4043", "#8a8f98"
