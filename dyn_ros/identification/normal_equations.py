@@ -204,8 +204,9 @@ def jackknife(scores: Array, H: Array, inverse: Array, kinds: np.ndarray | None 
     equations of each stretch, ``inverse`` (b, b) the inverse of their sum. Where neighbors err
     alike, errors last longer: they count as one stretch (Flyvbjerg and Petersen 1989). So do all of
     a recording if their errors are more alike than others, as of friction that changes between
-    recordings. Two or three recordings show how much larger errors are for all parameters of one of
-    the ``kinds`` (b,) together (Birge 1932).
+    recordings. Two or three recordings show how much it changes for all parameters of one of the
+    ``kinds`` (b,) together, which are positive for friction (Birge 1932); each recording takes its
+    own share of the change into all parameters.
     """
     scale = np.sqrt(np.maximum(np.diag(inverse), 1e-300))
     squares, vectors = np.linalg.eigh(inverse / scale / scale[:, None])
@@ -222,13 +223,17 @@ def jackknife(scores: Array, H: Array, inverse: Array, kinds: np.ndarray | None 
     ratio = _variance(whole) / np.maximum(_variance(changes), 1e-300)
     if len(whole) >= _FEWEST_RECORDINGS and ratio.mean() > 1.0:
         changes = whole
-    elif kinds is not None and 1 < len(whole) < _FEWEST_RECORDINGS:
-        for some in (kinds == kind for kind in np.unique(kinds)):
+    changes = changes.reshape(-1, len(F))
+    covariance: Array = changes.T @ changes * (1.0 - 1.0 / len(changes))
+    if kinds is not None and 1 < len(whole) < _FEWEST_RECORDINGS:
+        excess = np.zeros(len(F))       # of the variance
+        for some in (kinds == kind for kind in np.unique(kinds[kinds > 0])):
             if ratio[some].mean() > 1.0:        # of few numbers, as in Student's t
                 widening = stdtrit((len(whole) - 1) * some.sum(), 0.975) / _NORMAL
-                changes[..., some] *= widening * np.sqrt(ratio[some].mean())
-    changes = changes.reshape(-1, len(F))
-    return changes.T @ changes * (1.0 - 1.0 / len(changes)), len(changes)
+                excess[some] = widening ** 2 * ratio[some].mean() - 1.0
+        shares = F @ H.sum(axis=1) @ np.linalg.pinv(F) * np.sqrt(len(whole) * excess)
+        covariance += (shares @ covariance @ shares.swapaxes(1, 2)).sum(axis=0)
+    return covariance, len(changes)
 
 
 def changes_without(scores: Array, H: Array, F: Array) -> Array:

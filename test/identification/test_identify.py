@@ -138,7 +138,7 @@ def test_intervals_contain_the_truth_if_errors_last():
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_intervals_contain_the_truth_if_friction_changes_between_recordings(count):
     model, inside = load("ur10"), []
-    for seed in range(max(3, 16 // count)):
+    for seed in range(max(4, 24 // count)):
         true, rng, samples = perturbed(model, seed=seed), np.random.default_rng(seed), []
         for n in range(count):
             now = copy.copy(true)
@@ -151,9 +151,11 @@ def test_intervals_contain_the_truth_if_friction_changes_between_recordings(coun
         base, values = identify(model, samples).base, truth(recording)
         values[10 * model.njoints:][6:18] = np.concatenate([true.damping, true.friction])
         exact = base.matrix[:, :len(values)] @ values
-        of_friction = [name.startswith(("damping", "friction")) for name in base.names]
-        inside += ((base.lower < exact) & (exact < base.upper))[of_friction].tolist()
-    assert np.mean(inside) > 0.86
+        inside.append((base.lower < exact) & (exact < base.upper))
+    of_friction = [name.startswith(("damping", "friction")) for name in base.names]
+    share = np.mean(inside, axis=0)
+    assert share[of_friction].mean() > 0.86
+    assert share.mean() > 0.93 and share.min() > 0.6
 
 
 def test_intervals_are_those_of_the_deviation():
