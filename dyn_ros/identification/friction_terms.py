@@ -195,6 +195,10 @@ class _HeldOut:
         self._right = g.sum(axis=0) - g
         self._inverse = _inverse(H.sum(axis=0) - H)
 
+    def _place_of_sign(self, n: int) -> int:
+        """Index of the sign of the velocity among the columns of a joint."""
+        return _length(self._moved[n]) + _OWN - 1
+
     def load(self, n: int) -> Array:
         """The torque of the bodies and of a joint's armature, (B,)."""
         some = slice(_length(self._moved[n]) + 1)
@@ -217,7 +221,7 @@ class _HeldOut:
         products = transposed.reshape(stretches, m * c, B) @ A
         squares, products = ((sums.sum(axis=0) - sums) / size ** 2 for sums in (squares, products))
         some = self._columns[n]
-        own = some[_length(self._moved[n]) + _OWN - 1]
+        own = some[self._place_of_sign(n)]
         rows = self._inverse[:, own, None]
         inverse = self._inverse[:, some] - rows[..., some].swapaxes(1, 2) * (
             rows / self._inverse[:, own, own, None, None])      # without the sign's column
@@ -233,7 +237,7 @@ class _HeldOut:
 
     def exchange(self, n: int, columns: Array) -> None:
         """Give a joint other columns (B, c) in place of the sign of its velocity; solve again."""
-        own = _length(self._moved[n]) + _OWN - 1
+        own = self._place_of_sign(n)
         columns = columns.reshape(*self._counts[n].shape, -1) * self._counts[n][..., None]
         if (columns[..., 0] == self._rows[n][..., own]).all() and columns.shape[-1] == 1:
             return

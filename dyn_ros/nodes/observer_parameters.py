@@ -28,7 +28,8 @@ SPECS = (
          "Gain of each row [1/s]. Empty: gain.", limits=(1e-3, 1e5)),
     Spec("friction", True, "Include friction of the robot description and drives."),
     Spec("friction_velocity", 0.0,
-         "Speed below which Coulomb friction is proportional to velocity [rad/s, m/s].",
+         "Speed below which Coulomb friction is proportional to velocity [rad/s, m/s]. A larger "
+         "one in drives takes precedence.",
          limits=(0.0, 1e3)),
     Spec("effort_constant", Parameter.Type.DOUBLE_ARRAY,
          "Factor from effort in joint_states to joint effort, in addition to drives. For currents: "
