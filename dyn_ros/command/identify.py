@@ -126,18 +126,18 @@ def _identified(options: argparse.Namespace, model: Model,
         constants = _constants(options, arm) if gains is None else np.where(
             np.isfinite(gains.gain), gains.gain, 1.0)
         return identify(arm, samples, motor_constants=constants, **settings), gains
-    if options.columns:
-        raise UsageError("--columns: only for tables, without --workers and --scheduler")
     if of_loads:
         raise UsageError("--effort-constant estimate: only without --workers and --scheduler")
     from ..logs import identify as identify_recordings
+    from ..logs.formats.sources import discover
     arguments.report_lost_clusters(options)
-    arm = recorded.reduced(model, options.lock)
+    paths = discover(options.recordings)
+    arm = recorded.locked(options, model, paths)
     arguments.require_gains(options, arm, _KNOWN_LOAD)
     result = identify_recordings(
-        arm, options.recordings, cutoff=options.cutoff, velocity=bool(options.velocity),
+        arm, paths, cutoff=options.cutoff, velocity=bool(options.velocity),
         motor_constants=_constants(options, arm), topics=options.topic or None,
-        odometry=options.odometry, since=options.since, until=options.until,
+        odometry=options.odometry, columns=recorded.given_columns(options, model, paths), since=options.since, until=options.until,
         staleness=options.staleness, workers=options.workers, scheduler=options.scheduler,
         **settings)
     return result, None

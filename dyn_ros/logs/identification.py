@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from os import PathLike
@@ -40,6 +40,7 @@ from .run.plan import Part
 from .run.workers import Call, Failure
 from .selection import Prepared, Request, Selection, prepare, reported_joints
 
+Given = Mapping[Path, Mapping[str, str]]
 Load = Callable[..., tuple[Samples, np.ndarray]]
 
 _FIRST = 16             # parts of which the first estimate is made, at most
@@ -58,9 +59,9 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
              noise: ArrayLike | None = None, regularization: float = 1.0,
              huber: float | None = 5.0, held_out: float = 0.2, seed: int = 0, threads: int = 1,
              contact_dimension: int = 3, topics: Iterable[str] | None = None,
-             odometry: str | None = None, since: Moment | None = None,
-             until: Moment | None = None, staleness: float = STALENESS,
-             workers: int | None = None, scheduler: str | None = None,
+             odometry: str | None = None, columns: Given | None = None,
+             since: Moment | None = None, until: Moment | None = None,
+             staleness: float = STALENESS, workers: int | None = None, scheduler: str | None = None,
              shapes: Shapes | None = None, progress: Progress | None = None) -> Identification:
     """Estimate the parameters of a robot from recordings of any kind and length.
 
@@ -90,6 +91,8 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
         As for ``dyn_ros.identify``. Contacts are read from tables only, in memory.
     topics, odometry, since, until, staleness
         As for ``read``.
+    columns : dict of Path to dict of str to str, optional
+        Of tables with other names, by path; see ``Samples.from_table``.
     workers, scheduler
         As for ``map``.
     shapes
@@ -118,17 +121,19 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
         held_out=held_out, seed=seed, threads=threads, contact_dimension=contact_dimension,
         shapes=shapes)
     topics = None if topics is None else tuple(topics)
-    arm, warnings = recorded_robot(model, paths, topics)
+    given = columns or {}
+    arm, warnings = recorded_robot(model, paths, topics, given)
     options = _of_remaining(model, arm, options)
     request = Request(robot=arm, topics=topics, odometry=odometry, since=since, until=until,
-                      staleness=staleness, overlap=(_OVERLAP, _OVERLAP), size=_SIZE)
-    if workers is None and scheduler is None and _states(paths, arm) <= _MOST:
+                      staleness=staleness, overlap=(_OVERLAP, _OVERLAP), size=_SIZE,
+                      columns=given)
+    if workers is None and scheduler is None and _states(paths, arm, given) <= _MOST:
         samples = [_samples(path, arm, request, cutoff, velocity) for path in paths]
         moving, joined = lock_joints(arm, Samples.concatenate(samples))
         found = identify_samples(moving, joined, progress=progress,
                                  **_of_remaining(arm, moving, options))
     else:
-        _require_no_contacts(paths)
+        _require_no_contacts(paths, arm, given)
         with closing(open_workers(workers, scheduler)) as processes:
             calls = _all_parts(processes, paths, request, velocity)
             found = identify_parts(arm, calls, processes, cutoff=cutoff, progress=progress,
@@ -136,11 +141,12 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
     return dataclasses.replace(found, warnings=(*warnings, *found.warnings))
 
 
-def recorded_robot(model: Model, paths: Sequence[Path], topics: Iterable[str] | None
-                   ) -> tuple[Model, tuple[str, ...]]:
+def recorded_robot(model: Model, paths: Sequence[Path], topics: Iterable[str] | None,
+                   given: Given | None = None) -> tuple[Model, tuple[str, ...]]:
     """The robot without joints that no recording contains, and a warning that names them."""
     topics = None if topics is None else tuple(topics)
-    reported = {name for source in map(open_source, paths) if source.spans
+    sources = [open_source(path, (given or {}).get(path)) for path in paths]
+    reported = {name for source in sources if source.spans
                 for name in reported_joints(source, model, topics)}
     return without_unrecorded(model, reported, {})
 
@@ -153,16 +159,18 @@ def _of_remaining(model: Model, arm: Model, options: dict[str, Any]) -> dict[str
                       if np.shape(options[name]) == (model.nv,)}
 
 
-def _states(paths: Sequence[Path], model: Model) -> float:
+def _states(paths: Sequence[Path], model: Model, given: Given) -> float:
     """About how many states recordings have."""
     message = 100.0 + 40.0 * model.nv           # bytes
-    return sum(span.size for path in paths for span in open_source(path).spans) / message
+    return sum(span.size for path in paths
+               for span in open_source(path, given.get(path)).spans) / message
 
 
 def _samples(path: Path, model: Model, request: Request, cutoff: float | None,
              velocity: bool) -> Samples:
     if _is_table(path):
         return Samples.from_table(model, path, cutoff=cutoff, velocity=velocity,
+                                  columns=request.columns.get(path),
                                   since=request.since, until=request.until)
     recording = read(path, model, topics=request.topics, odometry=request.odometry,
                      since=request.since, until=request.until, staleness=request.staleness)
@@ -173,9 +181,9 @@ def _is_table(path: Path) -> bool:
     return path.suffix.lower() in TABLES
 
 
-def _require_no_contacts(paths: Sequence[Path]) -> None:
+def _require_no_contacts(paths: Sequence[Path], model: Model, given: Given) -> None:
     for path in paths:
-        if _is_table(path) and Columns(path).owners("in_contact"):
+        if _is_table(path) and Columns(path, model, given.get(path)).owners("in_contact"):
             raise ValueError(f"{path}: contacts, the columns in_contact, cannot be used when "
                              "recordings are processed in parts; leave out workers and scheduler, "
                              "and pass shorter recordings")

@@ -79,13 +79,15 @@ def test_shapes_are_those_of_the_description(table, options, known):
     assert (shapes is not None and "forearm_link" in shapes) == known
 
 
-def test_columns_with_other_names(table, tmp_path, capsys):
+@pytest.mark.parametrize("options", [(), ("--workers", "1")])
+def test_columns_with_other_names(table, tmp_path, capsys, options):
     path = tmp_path / "other.csv"
     path.write_text("t,q_1,q_2,q_3,q_4,q_5,q_6,i_1,i_2,i_3,i_4,i_5,i_6\n"
                     + table.read_text().partition("\n")[2])
-    assert run("identify", UR10, path, "--columns", "time=t", "position=q_{}", "effort=i_{}") == 0
+    assert run("identify", UR10, path, *options, "--columns", "time=t", "position=q_{}",
+               "effort=i_{}") == 0
     assert "58 of 58 combinations of parameters are determined" in capsys.readouterr().out
-    assert run("identify", UR10, path) == 2
+    assert run("identify", UR10, path, *options) == 2
     assert "--columns" in capsys.readouterr().err
 
 
@@ -156,9 +158,9 @@ def test_an_interval_of_a_table(table, capsys):
 
 @pytest.mark.parametrize("arguments, words", [
     (["recording.csv", "--validate", "missing.csv"], "missing.csv: No such file or directory"),
-    (["recording.csv", "--workers", "1", "--columns", "time=t"], "--columns: only for tables"),
+    (["recording.csv", "--workers", "1", "--columns", "time=t"],
+     "recording.csv: columns: time: the table has no column 't'"),
     (["recording.csv", "--lock", "wrist_4_joint"], "no joint 'wrist_4_joint'"),
-    (["recording.csv", "--lock", "elbow_joint", "--workers", "1"], "such as --lock elbow_joint=0"),
     (["recording.csv", "--stribeck", "1e-300"], "at least 1e-06, got 1e-300"),
     (["missing.csv"], "missing.csv: No such file or directory"),
     (["recording.csv", "-o", "nowhere/new.urdf"], "there is no folder 'nowhere'; create it first"),
