@@ -137,9 +137,9 @@ def _identified(options: argparse.Namespace, model: Model,
     result = identify_recordings(
         arm, paths, cutoff=options.cutoff, velocity=bool(options.velocity),
         motor_constants=_constants(options, arm), topics=options.topic or None,
-        odometry=options.odometry, columns=recorded.given_columns(options, model, paths), since=options.since, until=options.until,
-        staleness=options.staleness, workers=options.workers, scheduler=options.scheduler,
-        **settings)
+        odometry=options.odometry, columns=recorded.given_columns(options, model, paths),
+        since=options.since, until=options.until, staleness=options.staleness,
+        workers=options.workers, scheduler=options.scheduler, **settings)
     return result, None
 
 

@@ -76,7 +76,7 @@ def stopping(motion, stop, within=0.05):
 
 
 def with_presliding(recording, length=0.01):
-    """Coulomb friction that follows the sign of the velocity over a distance [rad, m] (Dahl 1968)."""
+    """Coulomb friction that lags behind its sign by a distance [rad, m] (Dahl 1968)."""
     v, steps = recording.exact_v, np.diff(recording.time, prepend=0.0)
     state, states = np.zeros(v.shape[1]), np.empty(v.shape)
     for n, step in enumerate(steps):

@@ -90,8 +90,7 @@ def test_slow_motion_counts_where_friction_lags_behind_its_sign():
 
 
 def least_squares_rows(model, samples):
-    """Columns for all bodies, and armature, damping, friction and offset of each joint, (6, B, p).
-    """
+    """Columns for all bodies, and armature, damping, friction, offset of each joint, (6, B, p)."""
     W = dyn_ros.joint_torque_regressor(model, dyn_ros.Data(model), samples.q, samples.v, samples.a)
     own = np.stack([samples.a, samples.v, np.sign(samples.v), np.ones_like(samples.v)], axis=2)
     return np.stack([np.hstack([W[:, k], np.kron(np.arange(6) == k, own[:, k])]) for k in range(6)])

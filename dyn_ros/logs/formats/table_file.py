@@ -64,9 +64,9 @@ class _Columns:
         if not self.time or not any(signals["position"] for signals in topics.values()):
             times = " or ".join(map(repr, tables.TIMES))
             raise ValueError(f"{str(path)!r}: expected a column {times}, in s, and columns such as "
-                             "'position.elbow' or "
-                             f"'/joint_states/elbow/position', got {', '.join(names[:20])}; specify "
-                             "other names with --columns or columns=")
+                             "'position.elbow' or '/joint_states/elbow/position', got "
+                             f"{', '.join(names[:20])}; specify other names with --columns or "
+                             "columns=")
         self.bases = [base for topic, signals in topics.items()
                       for base in _bases(topic, signals)]
         used = {name for base in self.bases for name in (*base.pose, *base.twist)}
