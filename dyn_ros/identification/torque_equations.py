@@ -347,7 +347,7 @@ class TorqueEquations:
         r, distance = np.abs(self.some_residuals(parameters)), self._distance[every]
         if self._model.nv > 1:
             for k in np.flatnonzero(self._actuated):
-                r[self._distances([k])[every] < np.median(distance), k] = np.nan
+                r[self._distances([int(k)])[every] < np.median(distance), k] = np.nan
         r = r[:, np.isfinite(r).any(axis=0)]
         counted = np.isfinite(r).any(axis=1)
         if counted.sum() < 10 * ne.FEWEST:
