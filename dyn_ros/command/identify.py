@@ -132,7 +132,7 @@ def _identified(options: argparse.Namespace, model: Model,
     from ..logs.formats.sources import discover
     arguments.report_lost_clusters(options)
     paths = discover(options.recordings)
-    arm = recorded.locked(options, model, paths)
+    arm = recorded.reduced(model, options.lock)
     arguments.require_gains(options, arm, _KNOWN_LOAD)
     result = identify_recordings(
         arm, paths, cutoff=options.cutoff, velocity=bool(options.velocity),

@@ -206,7 +206,7 @@ def jackknife(scores: Array, H: Array, inverse: Array, kinds: np.ndarray | None 
     a recording if their errors are more alike than others, as of friction that changes between
     recordings. Two or three recordings show how much it changes for all parameters of one of the
     ``kinds`` (b,) together, which are positive for friction (Birge 1932); each recording takes its
-    own share of the change into all parameters.
+    own share of the change into all parameters. Those of other kinds are widened by what is left.
     """
     scale = np.sqrt(np.maximum(np.diag(inverse), 1e-300))
     squares, vectors = np.linalg.eigh(inverse / scale / scale[:, None])
@@ -226,13 +226,22 @@ def jackknife(scores: Array, H: Array, inverse: Array, kinds: np.ndarray | None 
     changes = changes.reshape(-1, len(F))
     covariance: Array = changes.T @ changes * (1.0 - 1.0 / len(changes))
     if kinds is not None and 1 < len(whole) < _FEWEST_RECORDINGS:
-        excess = np.zeros(len(F))       # of the variance
-        for some in (kinds == kind for kind in np.unique(kinds[kinds > 0])):
-            if ratio[some].mean() > 1.0:        # of few numbers, as in Student's t
-                widening = stdtrit((len(whole) - 1) * some.sum(), 0.975) / _NORMAL
-                excess[some] = widening ** 2 * ratio[some].mean() - 1.0
-        shares = F @ H.sum(axis=1) @ np.linalg.pinv(F) * np.sqrt(len(whole) * excess)
+        factor, variance = np.ones(len(F)), _variance(whole)    # of the covariance
+
+        def widen(kind: int) -> None:
+            some = kinds == kind
+            ratio = float(np.mean(variance[some] / np.maximum(np.diag(covariance)[some], 1e-300)))
+            if ratio > 1.0:             # of few numbers, as in Student's t
+                t = stdtrit((len(whole) - 1) * some.sum(), 0.975) / _NORMAL
+                factor[some] = t ** 2 * ratio
+        for kind in np.unique(kinds[kinds > 0]):
+            widen(kind)
+        shares = F @ H.sum(axis=1) @ np.linalg.pinv(F) * np.sqrt(len(whole) * (factor - 1.0))
         covariance += (shares @ covariance @ shares.swapaxes(1, 2)).sum(axis=0)
+        factor[:] = 1.0
+        for kind in np.unique(kinds[kinds <= 0]):
+            widen(kind)
+        covariance *= np.sqrt(factor[:, None] * factor)
     return covariance, len(changes)
 
 

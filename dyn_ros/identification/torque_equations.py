@@ -345,9 +345,12 @@ class TorqueEquations:
         """
         every = self._some(_SAMPLE)
         r, distance = np.abs(self.some_residuals(parameters)), self._distance[every]
-        if self._model.nv > 1:
-            for k in np.flatnonzero(self._actuated):
-                r[self._distances([int(k)])[every] < np.median(distance), k] = np.nan
+        near, others = distance < np.median(distance), r.copy()
+        for k in np.flatnonzero(self._actuated):
+            others[self._distances([int(k)])[every] < np.median(distance), k] = np.nan
+        known, left = (np.isfinite(some[near]).any(axis=1).sum() for some in (r, others))
+        if left > 0.5 * known:          # unless all joints turn at the same time
+            r = others
         r = r[:, np.isfinite(r).any(axis=0)]
         counted = np.isfinite(r).any(axis=1)
         if counted.sum() < 10 * ne.FEWEST:
@@ -359,12 +362,18 @@ class TorqueEquations:
         if nearest == 0:
             return False
         step = float(np.median(np.diff(self.samples.time[:1000])))
-        spread = min(_SPREAD / (step * self.samples.cutoff), np.quantile(distance, _LEFT_OUT))
-        nearest = max(nearest, int(spread))
+        nearest = min(max(nearest, int(_SPREAD / (step * self.samples.cutoff))), self._farthest())
         before = np.count_nonzero(self.samples.weight)
         self.conditions = self.conditions._replace(nearest=max(nearest, self.conditions.nearest))
         self._drop_near_reversals()
         return bool(np.count_nonzero(self.samples.weight) < before)
+
+    def _farthest(self) -> int:
+        """The distance from reversals up to which most samples of no recording are left out."""
+        ids = self.samples.recording
+        parts = [self._distance] if ids is None else [
+            self._distance[ids == recording] for recording in np.unique(ids)]
+        return int(min(np.quantile(part, _LEFT_OUT) for part in parts))
 
     def correlations(self, parameters: Array) -> Array:
         """Number of consecutive samples over which the residuals of each row are correlated."""

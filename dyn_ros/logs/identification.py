@@ -59,7 +59,8 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
              noise: ArrayLike | None = None, regularization: float = 1.0,
              huber: float | None = 5.0, held_out: float = 0.2, seed: int = 0, threads: int = 1,
              contact_dimension: int = 3, topics: Iterable[str] | None = None,
-             odometry: str | None = None, columns: Given | None = None,
+             odometry: str | None = None,
+             columns: Given | Mapping[str, Mapping[str, str]] | None = None,
              since: Moment | None = None, until: Moment | None = None,
              staleness: float = STALENESS, workers: int | None = None, scheduler: str | None = None,
              shapes: Shapes | None = None, progress: Progress | None = None) -> Identification:
@@ -91,8 +92,9 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
         As for ``dyn_ros.identify``. Contacts are read from tables only, in memory.
     topics, odometry, since, until, staleness
         As for ``read``.
-    columns : dict of Path to dict of str to str, optional
-        Of tables with other names, by path; see ``Samples.from_table``.
+    columns : dict of path to dict of str to str, optional
+        For tables, by path as in ``recordings``, the names of columns that have others, such as
+        ``{"recording.csv": {"time": "t", "position.elbow": "q_3"}}``.
     workers, scheduler
         As for ``map``.
     shapes
@@ -121,7 +123,11 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
         held_out=held_out, seed=seed, threads=threads, contact_dimension=contact_dimension,
         shapes=shapes)
     topics = None if topics is None else tuple(topics)
-    given = columns or {}
+    given = {Path(path): names for path, names in (columns or {}).items()}
+    if unknown := [path for path in given if path not in paths or not _is_table(path)]:
+        raise ValueError(f"columns: expected names by the path of each table, got "
+                         f"{str(unknown[0])!r}; the recordings are "
+                         f"{', '.join(map(str, paths[:5]))}")
     arm, warnings = recorded_robot(model, paths, topics, given)
     options = _of_remaining(model, arm, options)
     request = Request(robot=arm, topics=topics, odometry=odometry, since=since, until=until,

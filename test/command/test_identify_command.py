@@ -161,6 +161,7 @@ def test_an_interval_of_a_table(table, capsys):
     (["recording.csv", "--workers", "1", "--columns", "time=t"],
      "recording.csv: columns: time: the table has no column 't'"),
     (["recording.csv", "--lock", "wrist_4_joint"], "no joint 'wrist_4_joint'"),
+    (["recording.csv", "--lock", "elbow_joint", "--workers", "1"], "such as --lock elbow_joint=0"),
     (["recording.csv", "--stribeck", "1e-300"], "at least 1e-06, got 1e-300"),
     (["missing.csv"], "missing.csv: No such file or directory"),
     (["recording.csv", "-o", "nowhere/new.urdf"], "there is no folder 'nowhere'; create it first"),

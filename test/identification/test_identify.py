@@ -158,6 +158,55 @@ def test_intervals_contain_the_truth_if_friction_changes_between_recordings(coun
     assert share.mean() > 0.93 and share.min() > 0.6
 
 
+def test_intervals_contain_the_truth_if_all_efforts_change_between_recordings():
+    model, inside = load("ur10"), []
+    for seed in range(6):
+        true, rng, samples = perturbed(model, seed=seed), np.random.default_rng(seed), []
+        for n in range(2):
+            recording = record(true, waves(np.zeros(6), 1.2, FREQUENCIES, 2 * seed + n), rate=200.0,
+                               seed=2 * seed + n)
+            gain = 1.0 + 0.02 * rng.standard_normal(6)
+            samples.append(dataclasses.replace(recording, tau=gain * recording.tau).samples(model))
+        base, values = identify(model, samples).base, truth(recording)
+        exact = base.matrix[:, :len(values)] @ values
+        inside += ((base.lower < exact) & (exact < base.upper)).tolist()
+    assert np.mean(inside) > 0.85
+
+
+def test_a_recording_without_reversals_does_not_leave_out_those_of_another():
+    """Most samples of each remain."""
+    model, recording = recorded("ur10", seed=1)
+    motion = waves(np.zeros(6), 1.2, FREQUENCIES, 5)
+    resting = record(recording.true, lambda time: tuple(
+        np.where(np.arange(6) == 5, x, still) for x, still in zip(motion(time), (0.5, 0.0, 0.0))))
+    result = identify(model, [recording.samples(model), resting.samples(model)])
+    assert max(joint.after / joint.noise for joint in result.joints) < 1.4
+    np.testing.assert_allclose(result.identified.friction, recording.true.friction, rtol=0.1)
+
+
+def test_joints_that_start_and_stop_together():
+    """Nothing but their own errors shows then that their accelerations jump."""
+    model, errors = load("ur10"), []
+    for seed in range(3):
+        poses = np.random.default_rng(seed).uniform(-1.2, 1.2, (17, 6))
+
+        def motion(time, poses=poses):
+            move = np.minimum(time // 1.2, 15).astype(int)
+            x = np.minimum((time - 1.2 * move) / 0.9, 1.0)[:, None]
+            start, turn = poses[move], poses[move + 1] - poses[move]
+            jump = np.where(x < 1.0 / 3.0, 4.5, np.where(x < 2.0 / 3.0, 0.0, -4.5)) * (x < 1.0)
+            speed = np.clip(np.minimum(4.5 * x, 4.5 * (1.0 - x)), 0.0, 1.5)
+            way = np.where(x < 1.0 / 3.0, 2.25 * x ** 2, np.where(
+                x < 2.0 / 3.0, 1.5 * x - 0.25, 1.0 - 2.25 * (1.0 - x) ** 2))
+            return start + turn * way, turn * speed / 0.9, turn * jump / 0.81
+        true = perturbed(model, seed=seed)
+        found = identify(model, record(true, motion, noise=0.01, seed=seed).samples(model))
+        unseen = record(true, waves(np.zeros(6), 1.2, FREQUENCIES, 9), noise=0.0).exact_samples()
+        error = found.torque(unseen) - unseen.tau
+        errors.append(np.sqrt(np.mean(error ** 2, axis=0) / np.mean(unseen.tau ** 2, axis=0)))
+    assert np.mean(errors) < 0.0011
+
+
 def test_intervals_are_those_of_the_deviation():
     base = identified("ur10").base
     half = 0.5 * (base.upper - base.lower)

@@ -12,7 +12,7 @@ from logs.part_samples import load, save
 from logs.recorded import JointState, Sent
 
 import dyn_ros
-from dyn_ros.identification import Samples
+from dyn_ros.identification import Samples, columns
 from dyn_ros.logs.identification import evenly, identify_parts
 from dyn_ros.logs.run.workers import Call, LocalWorkers
 
@@ -163,3 +163,17 @@ def test_joints_that_no_message_reports_are_locked(tmp_path, options):
     assert result.model.joint_names == true.joint_names
     for joint in result.joints:
         assert joint.after < 1.05 * joint.noise
+
+
+@pytest.mark.parametrize("options", [{}, {"workers": 1}])
+def test_tables_with_other_columns(tmp_path, options):
+    true = load_robot("ur10")
+    found, path = record(true, waves(np.zeros(6), 1.2, [0.1, 0.2, 0.4, 0.7])), tmp_path / "t.csv"
+    table = {f"x{n}": column for n, column in enumerate(found.table().values())}
+    given = dict(zip(found.table(), table))
+    columns.write(path, table)
+    result = dyn_ros.logs.identify(true, path, columns={str(path): given}, **options)
+    assert max(joint.after / joint.noise for joint in result.joints) < 1.05
+    with pytest.raises(ValueError, match="columns: expected names by the path of each table, got "
+                                         "'time'; the recordings are .*t.csv"):
+        dyn_ros.logs.identify(true, path, columns=given, **options)
