@@ -210,7 +210,8 @@ def jackknife(scores: Array, H: Array, inverse: Array, kinds: np.ndarray | None 
     """
     scale = np.sqrt(np.maximum(np.diag(inverse), 1e-300))
     squares, vectors = np.linalg.eigh(inverse / scale / scale[:, None])
-    F = scale[:, None] * vectors * np.sqrt(np.maximum(squares, 0.0))
+    roots = np.sqrt(np.maximum(squares, 0.0))
+    F = scale[:, None] * vectors * roots
     scores, H = scores @ F, F.T @ H @ F
     changes = changes_without(scores, H, F)
     whole = changes_without(scores.sum(axis=1, keepdims=True), H.sum(axis=1, keepdims=True), F)
@@ -236,7 +237,8 @@ def jackknife(scores: Array, H: Array, inverse: Array, kinds: np.ndarray | None 
                 factor[some] = t ** 2 * ratio
         for kind in np.unique(kinds[kinds > 0]):
             widen(kind)
-        shares = F @ H.sum(axis=1) @ np.linalg.pinv(F) * np.sqrt(len(whole) * (factor - 1.0))
+        back = vectors.T / scale / np.where(roots > 0.0, roots, np.inf)[:, None]    # inverse of F
+        shares = F @ H.sum(axis=1) @ back * np.sqrt(len(whole) * (factor - 1.0))
         covariance += (shares @ covariance @ shares.swapaxes(1, 2)).sum(axis=0)
         factor[:] = 1.0
         for kind in np.unique(kinds[kinds <= 0]):
