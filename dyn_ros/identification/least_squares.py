@@ -378,4 +378,5 @@ def _errors(model: Model, equations: TorqueEquations, parameters: Array) -> Erro
     known = (equations.weights(some) > 0.0) & (not samples.contacts)
     return Errors(some.q, some.v, some.a, equations.features(some),
                   np.where(known, equations.residuals(some, parameters)[0], np.nan),
-                  drives.to_motors(samples.tau[rows[:, None] + lags]), period * lags.astype(float))
+                  drives.to_motors(samples.tau[rows[:, None] + lags]), period * lags.astype(float),
+                  equations.is_steady(rows))

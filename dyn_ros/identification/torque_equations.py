@@ -361,12 +361,18 @@ class TorqueEquations:
         nearest = ne.settled(distance, squares)
         if nearest == 0:
             return False
-        step = float(np.median(np.diff(self.samples.time[:1000])))
-        nearest = min(max(nearest, int(_SPREAD / (step * self.samples.cutoff))), self._farthest())
+        nearest = min(max(nearest, self._spread()), self._farthest())
         before = np.count_nonzero(self.samples.weight)
         self.conditions = self.conditions._replace(nearest=max(nearest, self.conditions.nearest))
         self._drop_near_reversals()
         return bool(np.count_nonzero(self.samples.weight) < before)
+
+    def is_steady(self, rows: np.ndarray) -> np.ndarray:
+        """Whether reversals are farther than the filter spreads them, (B,) of bool."""
+        return np.asarray(self._distance[rows] >= min(self._spread(), self._farthest()))
+
+    def _spread(self) -> int:
+        return int(_SPREAD / (np.median(np.diff(self.samples.time[:1000])) * self.samples.cutoff))
 
     def _farthest(self) -> int:
         """The distance from reversals up to which most samples of no recording are left out."""
