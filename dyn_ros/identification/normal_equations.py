@@ -92,8 +92,8 @@ def eliminations(model: Model, data: Data, samples: Samples, contact_dimension: 
         A = np.concatenate([A, others], axis=1)
     A /= np.maximum(np.linalg.norm(A, axis=2, keepdims=True), 1e-300)
     squares, vectors = np.linalg.eigh(A.swapaxes(1, 2) @ A)
-    left = vectors * (squares < _DEPENDENT)[:, None]
-    return scale[:, None] * (left @ left.swapaxes(1, 2)) / scale
+    kept = vectors * (squares < _DEPENDENT)[:, None]
+    return scale[:, None] * (kept @ kept.swapaxes(1, 2)) / scale
 
 
 class Conditions(NamedTuple):
@@ -227,24 +227,33 @@ def jackknife(scores: Array, H: Array, inverse: Array, kinds: np.ndarray | None 
     changes = changes.reshape(-1, len(F))
     covariance: Array = changes.T @ changes * (1.0 - 1.0 / len(changes))
     if kinds is not None and 1 < len(whole) < _FEWEST_RECORDINGS:
-        factor, variance = np.ones(len(F)), _variance(whole)    # of the covariance
-
-        def widen(kind: int) -> None:
-            some = kinds == kind
-            ratio = float(np.mean(variance[some] / np.maximum(np.diag(covariance)[some], 1e-300)))
-            if ratio > 1.0:             # of few numbers, as in Student's t
-                t = stdtrit((len(whole) - 1) * some.sum(), 0.975) / _NORMAL
-                factor[some] = t ** 2 * ratio
-        for kind in np.unique(kinds[kinds > 0]):
-            widen(kind)
         back = vectors.T / scale / np.where(roots > 0.0, roots, np.inf)[:, None]    # inverse of F
-        shares = F @ H.sum(axis=1) @ back * np.sqrt(len(whole) * (factor - 1.0))
-        covariance += (shares @ covariance @ shares.swapaxes(1, 2)).sum(axis=0)
-        factor[:] = 1.0
-        for kind in np.unique(kinds[kinds <= 0]):
-            widen(kind)
-        covariance *= np.sqrt(factor[:, None] * factor)
+        covariance = _changing(covariance, _variance(whole), F @ H.sum(axis=1) @ back, kinds)
     return covariance, len(changes)
+
+
+def _changing(covariance: Array, variance: Array, shares: Array, kinds: np.ndarray) -> Array:
+    """The covariance with what changes between few recordings.
+
+    ``variance`` (b,) is between whole recordings, ``shares`` (recordings, b, b) from the parameters
+    of each recording to the estimate.
+    """
+    count = len(shares)
+    factor = np.where(kinds > 0, _widening(covariance, variance, kinds, count), 1.0)
+    of_friction = shares * np.sqrt(count * (factor - 1.0))
+    covariance = covariance + (of_friction @ covariance @ of_friction.swapaxes(1, 2)).sum(axis=0)
+    factor = np.where(kinds > 0, 1.0, _widening(covariance, variance, kinds, count))
+    return covariance * np.sqrt(factor[:, None] * factor)
+
+
+def _widening(covariance: Array, variance: Array, kinds: np.ndarray, count: int) -> Array:
+    """By how much larger the variance between recordings is, on average of each kind, (b,)."""
+    ratio, factor = variance / np.maximum(np.diag(covariance), 1e-300), np.ones(len(kinds))
+    for some in (kinds == kind for kind in np.unique(kinds)):
+        if ratio[some].mean() > 1.0:        # of few numbers, as in Student's t
+            t = stdtrit((count - 1) * some.sum(), 0.975) / _NORMAL
+            factor[some] = t ** 2 * ratio[some].mean()
+    return factor
 
 
 def changes_without(scores: Array, H: Array, F: Array) -> Array:

@@ -345,10 +345,10 @@ class TorqueEquations:
         """
         every = self._some(_SAMPLE)
         r, distance = np.abs(self.some_residuals(parameters)), self._distance[every]
-        near, others = distance < np.median(distance), r.copy()
+        half, others = np.median(distance), r.copy()
         for k in np.flatnonzero(self._actuated):
-            others[self._distances([int(k)])[every] < np.median(distance), k] = np.nan
-        known, left = (np.isfinite(some[near]).any(axis=1).sum() for some in (r, others))
+            others[self._distances([int(k)])[every] < half, k] = np.nan
+        known, left = (np.isfinite(some[distance < half]).any(axis=1).sum() for some in (r, others))
         if left > 0.5 * known:          # unless all joints turn at the same time
             r = others
         r = r[:, np.isfinite(r).any(axis=0)]
