@@ -48,6 +48,7 @@ _FIRST = ("correct the sign of {} first, which may be the cause",
 _CERTAIN = 0.5          # of the squared error: a delay that other joints probably have as well
 _OF_BOTH = 0.5          # of it: of one other joint, if a motor moves both
 _JUMPS = 0.15           # of it, at least: of the Coulomb friction of this motor
+_NEARLY = 0.95          # of the squared error: even without jumps, one motor moves both
 _CLEARLY = 0.5          # of what other causes leave of it, at most
 _FACTOR = 3.0           # far beyond the errors of a description
 _LOST = 0.01            # of the power, that friction takes at least if the sign is right
@@ -186,7 +187,8 @@ def _factor(expected: Array, v: Array, a: Array, measured: Array) -> float:
 def _coupled(errors: Errors, k: int, basis: Array, error: Array) -> tuple[float, int, float]:
     """The part of the squared error that the likeliest other joint explains, which, and the next.
 
-    Coulomb friction has to explain some, since little else jumps where another joint reverses.
+    Coulomb friction has to explain some, since little else jumps where another joint reverses, or
+    nearly all of the error is explained.
     """
     v, parts = errors.v, [(0.0, k), (0.0, k)]
     for j in range(v.shape[1]):
@@ -195,7 +197,7 @@ def _coupled(errors: Errors, k: int, basis: Array, error: Array) -> tuple[float,
             parts.append((_explained(C, basis, error)[0], j))
     (part, j), (less, _) = sorted(parts, reverse=True)[:2]
     jumps = _explained(_jumps(v[:, k], v[:, j]), basis, error)[0]
-    return part if jumps > _JUMPS else 0.0, j, less
+    return part if jumps > _JUMPS or part > _NEARLY else 0.0, j, less
 
 
 def _jumps(own: Array, other: Array) -> Array:

@@ -25,7 +25,6 @@ _MOST = 6               # of them, in which a term must lower the error
 _BETTER = 0.96          # of the squared error, at most, with a term that is chosen
 _WIDTHS = (0.03, 0.1, 0.2)      # of the largest speed: where the step of friction ends
 _DECREASES = (0.03, 0.06, 0.12, 0.25, 0.5)  # of the largest speed, of Stribeck friction
-_SAME = 0.3              # of a velocity: candidates differ by more
 _AT_REST = 0.01         # of the largest speed; the sign of slower velocities is noise
 _FEWEST = 400           # samples
 _ROWS = 2400            # samples that terms are compared on
@@ -49,12 +48,6 @@ class FrictionTerms(NamedTuple):
                    np.full(model.nv, np.inf), np.concatenate(
                        [np.ravel(model.inertial_parameters), model.armature]))
 
-    def differs(self, other: FrictionTerms) -> bool:
-        """Whether the terms are others, or their velocities are from other candidates."""
-        return bool((self.chosen != other.chosen).any() or any(
-            not np.allclose(one, another, rtol=_SAME)
-            for one, another in ((self.width, other.width), (self.stribeck, other.stribeck))))
-
 
 class _Candidate(NamedTuple):
     term: int | None        # index in ``TERMS``; None: only a ramp
@@ -63,18 +56,17 @@ class _Candidate(NamedTuple):
     factors: list[Array]    # of the ramp
 
 
-def choose_terms(model: Model, samples: Samples, rows: np.ndarray, stribeck: Array,
+def choose_terms(model: Model, samples: Samples, stribeck: Array,
                  allowed: Sequence[str] = TERMS) -> FrictionTerms:
     """The terms that lower the error of torques that were held out, for each joint.
 
     A term is chosen if it lowers the squared error of its joint by more than 4 %, and in most
-    stretches. Only ``rows`` of the samples are used. ``stribeck`` (nv,) is finite where Stribeck
-    friction is wanted, at this velocity.
+    stretches. ``stribeck`` (nv,) is finite where Stribeck friction is wanted, at this velocity.
     """
     terms = FrictionTerms.none(model)
     given = np.isfinite(stribeck)
     terms.chosen[0], terms.stribeck[given] = given, stribeck[given]
-    rows = rows[::1 + len(rows) // _ROWS]
+    rows = np.arange(0, len(samples), 1 + len(samples) // _ROWS)
     some = samples.take(rows[:len(rows) // _STRETCHES * _STRETCHES])
     v = model.drives.motor_velocity(some.v)
     joints = measured_joints(model, v, model.drives.to_motors(some.tau))
@@ -110,11 +102,11 @@ def _chosen(terms: FrictionTerms, k: int, v: Array, load: Array,
         return step(v, width)[:, None] * np.stack([np.ones_like(v), *factors], axis=1)
 
     factors = [decreasing(float(terms.stribeck[k]))] if terms.chosen[0, k] else []
-    [error] = errors(columns(0.0, *factors)[None])[0]
     while True:                         # add what lowers it most
-        width, ramps, others = float(terms.width[k]), [], []
+        width, others = float(terms.width[k]), []
+        ramps = [_Candidate(None, 0.0, width, factors)]         # the present choice
         if not width:
-            ramps = [_Candidate(None, 0.0, share * fastest, factors) for share in _WIDTHS]
+            ramps += [_Candidate(None, 0.0, share * fastest, factors) for share in _WIDTHS]
         if "load_friction" in allowed and not terms.chosen[2, k]:
             others.append(_Candidate(2, 0.0, width, [*factors, load]))
         if "root_friction" in allowed and not terms.chosen[:2, k].any():
@@ -125,11 +117,12 @@ def _chosen(terms: FrictionTerms, k: int, v: Array, load: Array,
                        for share in _DECREASES]
         tried = [pair for some in (ramps, others) if some for pair in zip(*errors(
             np.stack([columns(one.width, *one.factors) for one in some])), some)]
+        error = tried[0][0]
         better = [(found, one) for found, coefficient, one in tried if _is_better(found, error)
                   and (one.term != 2 or coefficient > 0.0)]
         if not better:
             return columns(width, *factors)
-        error, best = min(better, key=lambda pair: pair[0].sum())
+        best = min(better, key=lambda pair: pair[0].sum())[1]
         factors, terms.width[k] = best.factors, best.width
         if best.term is not None:
             terms.chosen[best.term, k] = True

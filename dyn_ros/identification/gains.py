@@ -172,7 +172,7 @@ class _Problem:
         self.count = len(base.independent)
         self.loads = len(loaded)
         every = Samples.concatenate(list(some[:len(free)]))
-        self.terms = choose_terms(model, every, np.arange(len(every)), np.full(model.nv, np.inf))
+        self.terms = choose_terms(model, every, np.full(model.nv, np.inf))
         self.typical = 1.0              # inverse gain
         self.sigma = np.array([np.sqrt(np.mean(np.concatenate(
             [one.tau[:, k] for one in some]) ** 2)) for k in self.joints])

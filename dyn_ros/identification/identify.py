@@ -63,7 +63,7 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     held_out : float
         Fraction of the samples that a first estimate does not use, in a few whole stretches.
         ``Identification.joints`` has its errors on them. The result is then estimated from all
-        samples, with terms of friction that are chosen from all.
+        samples. Both have the same terms of friction, which are chosen with all samples.
     seed : int
         Of the choice of these samples.
     threads : int

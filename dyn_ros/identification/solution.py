@@ -7,7 +7,6 @@ import copy
 import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -123,41 +122,35 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     _require_options(regularization, huber, held_out, contact_dimension)
     training, held = blocks(len(samples), held_out, seed,
                             _HELD_CONTACTS if samples.contacts else _HELD)
-    every, allowed = np.arange(len(samples), dtype=np.int32), _allowed(friction, friction_terms)
+    allowed = _allowed(friction, friction_terms)
 
-    def terms_of(rows: np.ndarray) -> FrictionTerms:
-        if not friction and stribeck is None:
-            return FrictionTerms.none(model)
-        return choose_terms(model, samples, rows, velocity, allowed)
-
-    def problem_with(terms: FrictionTerms, rows: np.ndarray) -> tuple[Problem, TorqueEquations]:
+    def problem_with(terms: FrictionTerms) -> tuple[Problem, TorqueEquations]:
         unknowns = Unknowns(model, chosen, bool(samples.contacts), dict(zip(TERMS, terms.chosen)))
         _require_samples(unknowns, samples)
         base = structure(unknowns)
         problem = Problem(unknowns, base, Reference(unknowns, base, samples, shapes), given, huber,
                           regularization, resolution(model.drives.to_motors(
                               without_gravity(model, samples.q, samples.tau))))
-        return problem, TorqueEquations(unknowns, samples, rows, conditions_of(
+        return problem, TorqueEquations(unknowns, samples, _rows(training), conditions_of(
             model, samples, terms, contact_dimension), threads, progress)
 
-    terms, of_all = terms_of(_rows(training)), terms_of(every)
+    terms = FrictionTerms.none(model)
+    if friction or stribeck is not None:
+        terms = choose_terms(model, samples, velocity, allowed)
     _require_support(model, samples)
-    problem, some, sums, fitted = _fitted(partial(problem_with, rows=_rows(training)), terms)
+    problem, some, sums, fitted = _fitted(problem_with, terms)
     joints = _compared(problem, some, _rows(held), fitted.parameters)
     warnings = [*warnings_of_units(model, samples), *samples.warnings, *(
         f"the body of joint {name!r} is not physical in the description; the estimate is "
         "regularized towards one that is" for name in problem.reference.changed),
         *unexplained(model, some, joints, fitted.parameters, given)]
-    differs = of_all.differs(terms)
-    if differs:
-        problem, some, sums, fitted = _fitted(partial(problem_with, rows=every), of_all)
-    elif not of_all.chosen[2].any():
+    loaded = terms.chosen[2].any()      # by an estimate that has changed since
+    if not loaded:
         sums = add(sums, some.of(_rows(held)).sums(0.4, 0.7))
-    some = some.of(every)
-    if of_all.chosen[2].any():          # with loads that have changed since
+    some = some.of(np.arange(len(samples), dtype=np.int32))
+    if loaded:
         sums = some.sums(0.4, 0.7)
-    if not differs or of_all.chosen[2].any():
-        fitted = problem.fit(some, sums, fitted.estimate, fitted)
+    fitted = problem.fit(some, sums, fitted.estimate, fitted)
     return Solution(problem, samples, some, fitted, tuple(held), joints, tuple(warnings), constants)
 
 

@@ -263,11 +263,10 @@ def normal_equations(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Ar
                                     _not_negative(model, weights))
     first, bodies = axis_lengths(model, ("regression",))[0] - la.SIMD_WIDTH, 10 * model.njoints
     torque, columns = first + NFEATURES, np.r_[:bodies, first:first + count]
-    upper = np.concatenate([sums[:, :, :bodies], sums[:, :, first:first + count]], axis=2)
-    upper = np.concatenate([upper[:, :bodies], upper[:, first:first + count]], axis=1)
-    above = np.tri(len(columns), dtype=bool).T      # on and above the diagonal
-    return NormalEquations(np.where(above, upper, upper.swapaxes(1, 2)), sums[:, columns, torque],
-                           sums[:, torque, torque].copy())
+    # on and above the diagonal
+    pairs = sums.shape[2] * np.minimum.outer(columns, columns) + np.maximum.outer(columns, columns)
+    return NormalEquations(sums.reshape(len(sums), -1).take(pairs, axis=1),
+                           sums[:, columns, torque], sums[:, torque, torque].copy())
 
 
 def assembled(WW: Array, Wy: Array, bodies: int) -> tuple[Array, Array]:
