@@ -166,7 +166,8 @@ class Samples:
         return dataclasses.replace(
             first, **{**arrays, "segment": np.concatenate(segment), "motion_noise": noise},
             recording=own,
-            warnings=tuple(text for recording in recordings for text in recording.warnings),
+            warnings=tuple(dict.fromkeys(
+                text for recording in recordings for text in recording.warnings)),
             filter=" ".join(dict.fromkeys(recording.filter for recording in recordings)))
 
     @classmethod

@@ -29,7 +29,8 @@ from .least_squares import (
     squares_of,
     unexplained,
 )
-from .motion.filtering import is_actuated
+from .motion.filtering import is_actuated, joint_slices
+from .motion.preparation import STUCK
 from .normal_equations import Equations, add, resolution
 from .physical import Reference
 from .result import BaseEstimate, Identification, JointResult
@@ -140,7 +141,7 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     _require_support(model, samples)
     problem, some, sums, fitted = _fitted(problem_with, terms)
     joints = _compared(problem, some, _rows(held), fitted.parameters)
-    warnings = [*warnings_of_units(model, samples), *samples.warnings, *(
+    warnings = [*warnings_of_units(model, samples), *samples.warnings, *_still(model, samples), *(
         f"the body of joint {name!r} is not physical in the description; the estimate is "
         "regularized towards one that is" for name in problem.reference.changed),
         *unexplained(model, some, joints, fitted.parameters, given)]
@@ -237,6 +238,13 @@ def warnings_of_units(model: Model, samples: Samples) -> list[str]:
         return []
     some = samples.take(slice(None, None, 1 + len(samples) // _CHECKED))
     return unit_warnings(model, some.q, some.v, some.a, some.tau)
+
+
+def _still(model: Model, samples: Samples) -> list[str]:
+    """Warnings of joints that do not move in any recording."""
+    return [f"joint {joint.name!r} moves by less than {STUCK:g} rad or m in all recordings, so its "
+            "friction stays unknown, as does what only its motion shows"
+            for joint in joint_slices(model) if np.ptp(samples.q[:, joint.q], axis=0).max() < STUCK]
 
 
 def _require_support(model: Model, samples: Samples) -> None:

@@ -320,10 +320,8 @@ def _first_solution(model: Model, calls: Sequence[Call], workers: Workers, cutof
     if not filled:
         raise ValueError("recordings: the filter leaves no samples of any part; record for longer, "
                          "or pass a larger cutoff")
-    joined = Samples.concatenate(filled)
-    joined = dataclasses.replace(joined, warnings=tuple(dict.fromkeys(joined.warnings)))
-    return solution(model, joined, progress=lambda done, what: progress(0.1 + 0.2 * done, what),
-                    **options)
+    return solution(model, Samples.concatenate(filled),
+                    progress=lambda done, what: progress(0.1 + 0.2 * done, what), **options)
 
 
 def _total(workers: Workers, calls: Sequence[Call], progress: Progress

@@ -261,20 +261,18 @@ def test_nothing_moves(arm):
         rng = np.random.default_rng(0)
         samples = Samples.from_arrays(arm, time, still + noise * rng.standard_normal(still.shape),
                                       still)
-        assert len(samples.warnings) == 6
+        assert not samples.warnings
         assert np.abs(samples.a).max() < 0.05
         assert samples.weight.sum() == pytest.approx(10.0)
 
 
-def test_joints_that_do_not_move_and_saturated_torques_are_reported(arm):
+def test_saturated_torques_are_reported(arm):
     time = steps(20.0)
     q, v, _ = waves(arm.nv, time)
-    q[:, 2] = 0.7
     tau = 0.1 * v
     tau[100:150, 1] = -arm.effort_limit[1]
     tau[5000:5050, 1] = -arm.effort_limit[1]
-    stuck, limit = Samples.from_arrays(arm, time, q, tau).warnings
-    assert arm.joint_names[2] in stuck and "moves by less than 0.001" in stuck
+    [limit] = Samples.from_arrays(arm, time, q, tau).warnings
     assert arm.joint_names[1] in limit and "at its limit of 150 in" in limit
 
 

@@ -31,7 +31,7 @@ GAP = 3.5                       # sampling periods without a sample that end a s
 _SHORT = 0.125                  # periods of the cutoff: gaps over which the motion is interpolated
 _STATIONARY = 10.0              # weight of a stretch of samples at rest: that of so many in motion
 _SHORTEST = 10                  # samples that must remain of a segment
-STUCK = 1e-3                   # rad, m: a joint that moves less is reported
+STUCK = 1e-3                   # rad, m: a joint that moves less is at rest
 _AT_REST = 5.0                  # times the noise of a velocity
 _NEARLY = 1e-3                  # of the largest velocity of a joint: at rest, without noise
 _AT_LIMIT = 0.999               # of the effort limit
@@ -239,7 +239,6 @@ class _Preparation:
 
     def differentiate(self) -> tuple[Array, Array]:
         """Filter positions in place; return velocities and accelerations of the kept rows."""
-        self._report_frozen()
         kept = sum(len(segment) - 2 * self.drop for segment in self.segments)
         v, a = np.empty((2, kept, self.model.nv))
         for joint in joint_slices(self.model):
@@ -278,14 +277,6 @@ class _Preparation:
         if late:
             self.warnings.append(f"{late}, as a filter delays them; use the positions alone "
                                  "(--no-velocity, velocity=False)")
-
-    def _report_frozen(self) -> None:
-        for joint in joint_slices(self.model):
-            q = self.arrays["q"][:, joint.q]
-            if max(np.ptp(column) for column in q.T) < STUCK:
-                self.warnings.append(
-                    f"joint {joint.name!r} moves by less than {STUCK:g} rad or m in the whole "
-                    "recording, so its friction stays unknown, as does what only its motion shows")
 
     def repeats(self) -> NDArray[np.bool_]:
         """Whether each kept row has the positions of the row before."""
