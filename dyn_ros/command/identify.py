@@ -110,7 +110,9 @@ def _identified(options: argparse.Namespace, model: Model,
                 show: Callable[[float, str], None]
                 ) -> tuple[Identification, GainEstimate | None]:
     from ..identification import identify
-    terms = options.friction_terms
+    from ..logs.formats import is_table
+    from ..logs.formats.sources import discover
+    paths, terms = discover(options.recordings), options.friction_terms
     settings: dict[str, Any] = dict(
         friction_terms=None if terms is None else [term for term in terms if term != "none"],
         armature=not options.no_armature, friction=not options.no_friction,
@@ -119,8 +121,8 @@ def _identified(options: argparse.Namespace, model: Model,
         shapes=_shapes(options, show))
     in_parts = options.workers is not None or options.scheduler is not None
     of_loads = options.effort_constant == ["estimate"]
-    if not in_parts and (of_loads or recorded.are_tables(options)):
-        arm, samples = recorded.read(options, model)
+    if not in_parts and (of_loads or all(map(is_table, paths))):
+        arm, samples = recorded.read(options, model, paths)
         arguments.require_gains(options, arm, _KNOWN_LOAD)
         gains = _gains(options, model, arm, samples)
         constants = _constants(options, arm) if gains is None else np.where(
@@ -129,9 +131,7 @@ def _identified(options: argparse.Namespace, model: Model,
     if of_loads:
         raise UsageError("--effort-constant estimate: only without --workers and --scheduler")
     from ..logs import identify as identify_recordings
-    from ..logs.formats.sources import discover
     arguments.report_lost_clusters(options)
-    paths = discover(options.recordings)
     arm = recorded.reduced(model, options.lock)
     arguments.require_gains(options, arm, _KNOWN_LOAD)
     result = identify_recordings(

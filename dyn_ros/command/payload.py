@@ -35,13 +35,14 @@ def add_payload(commands: Commands) -> None:
 def _payload(options: argparse.Namespace) -> None:
     from ..identification import identify_payload
     from ..identification.solution import warnings_of_units
+    from ..logs.formats.sources import discover
     from . import tables
     model = arguments.read_model(options)
     arguments.require_folders(options.output)
     if not options.name:
         raise UsageError(f"--name: expected a name, got ''; leave it out for {_NAME!r}")
     with tables.progress("reading"), reported():
-        arm, samples = recorded.read(options, model, lock_still=False)
+        arm, samples = recorded.read(options, model, discover(options.recordings), False)
         arguments.require_gains(options, arm)
         warnings = [*samples.warnings, *warnings_of_units(arm, samples)]
         found = identify_payload(arm, samples, options.load_frame)

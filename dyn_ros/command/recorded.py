@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..engine.model import Model
-from ..logs.formats import TABLES
+from ..logs.formats import is_table
 from . import arguments
 from .arguments import UsageError, positive, reported
 
@@ -58,16 +58,6 @@ def add_lock(command: argparse.ArgumentParser, default: str, more: str = "") -> 
                               f"repeatable{more}")
 
 
-def are_tables(options: argparse.Namespace) -> bool:
-    """Whether all recordings are tables."""
-    return all(map(is_table, options.recordings))
-
-
-def is_table(path: Path | str) -> bool:
-    """Whether a recording is a table."""
-    return Path(path).suffix.lower() in TABLES
-
-
 def given_columns(options: argparse.Namespace, model: Model, paths: Sequence[Path]
                   ) -> dict[Path, dict[str, str]]:
     """The columns of tables that ``--columns`` names, by what they would be called."""
@@ -98,9 +88,9 @@ def _columns(options: argparse.Namespace, model: Model, path: Path) -> Columns:
         return Columns(path, model, arguments.once("--columns", options.columns) or None)
 
 
-def read(options: argparse.Namespace, model: Model, lock_still: bool = True
-         ) -> tuple[Model, Samples]:
-    """Read all recordings: the robot without locked joints, and its samples.
+def read(options: argparse.Namespace, model: Model, paths: Sequence[Path],
+         lock_still: bool = True) -> tuple[Model, Samples]:
+    """Read recordings: the robot without locked joints, and its samples.
 
     Joints that were not recorded are locked, those that do not move if ``lock_still``.
     """
@@ -109,15 +99,13 @@ def read(options: argparse.Namespace, model: Model, lock_still: bool = True
         "--columns", options.columns)
     prepared: dict[str, Any] = dict(cutoff=options.cutoff, since=options.since,
                                     until=options.until)
-    if are_tables(options):
+    if all(map(is_table, paths)):
         return read_tables(
-            model, [Path(name) for name in options.recordings], lock=lock, lock_still=lock_still,
-            velocity=bool(options.velocity), columns=columns or None, **prepared)
+            model, paths, lock=lock, lock_still=lock_still, velocity=bool(options.velocity),
+            columns=columns or None, **prepared)
     if options.columns:
         raise UsageError("--columns: only for tables")
-    from ..logs.formats.sources import discover
     from ..logs.identification import recorded_robot
-    paths = discover(options.recordings)
     arm, warnings = recorded_robot(reduced(model, options.lock), paths, options.topic or None)
     samples = Samples.concatenate([read_one(options, model, arm, path, **prepared)
                                    for path in paths])
@@ -131,7 +119,7 @@ def read_one(options: argparse.Namespace, model: Model, arm: Model, path: Path, 
     """Read one recording; ``arm`` is the model without locked joints. Errors name the file."""
     from ..identification import Samples
     with reported(path, always=True):
-        if path.suffix.lower() in TABLES:
+        if is_table(path):
             columns = _columns(options, model, path).given if options.columns else None
             return Samples.from_table(arm, path, columns=columns, cutoff=cutoff, since=since,
                                       until=until, velocity=bool(options.velocity))

@@ -30,7 +30,7 @@ from ..identification.shapes import Shapes
 from ..identification.solution import Solution, solution
 from ..states.joint_states import STALENESS
 from . import part_sums
-from .formats import TABLES
+from .formats import is_table
 from .formats.sources import discover, open_source
 from .parallel import open_workers
 from .part import read_part
@@ -124,7 +124,7 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
         shapes=shapes)
     topics = None if topics is None else tuple(topics)
     given = {Path(path): names for path, names in (columns or {}).items()}
-    if unknown := [path for path in given if path not in paths or not _is_table(path)]:
+    if unknown := [path for path in given if path not in paths or not is_table(path)]:
         raise ValueError(f"columns: expected names by the path of each table, got "
                          f"{str(unknown[0])!r}; the recordings are "
                          f"{', '.join(map(str, paths[:5]))}")
@@ -174,7 +174,7 @@ def _states(paths: Sequence[Path], model: Model, given: Given) -> float:
 
 def _samples(path: Path, model: Model, request: Request, cutoff: float | None,
              velocity: bool) -> Samples:
-    if _is_table(path):
+    if is_table(path):
         return Samples.from_table(model, path, cutoff=cutoff, velocity=velocity,
                                   columns=request.columns.get(path),
                                   since=request.since, until=request.until)
@@ -183,13 +183,9 @@ def _samples(path: Path, model: Model, request: Request, cutoff: float | None,
     return recording.to_samples(model, cutoff, velocity)
 
 
-def _is_table(path: Path) -> bool:
-    return path.suffix.lower() in TABLES
-
-
 def _require_no_contacts(paths: Sequence[Path], model: Model, given: Given) -> None:
     for path in paths:
-        if _is_table(path) and Columns(path, model, given.get(path)).owners("in_contact"):
+        if is_table(path) and Columns(path, model, given.get(path)).owners("in_contact"):
             raise ValueError(f"{path}: contacts, the columns in_contact, cannot be used when "
                              "recordings are processed in parts; leave out workers and scheduler, "
                              "and pass shorter recordings")

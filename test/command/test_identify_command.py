@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands ``dyn_ros identify`` and ``dyn_ros excite``."""
 import re
+import shutil
 import subprocess
 import sys
 from unittest import mock
@@ -47,9 +48,14 @@ def test_identify(table, tmp_path, capsys):
     assert report.read_text().startswith("<!DOCTYPE html>")
 
 
-def test_several_recordings_without_friction(table, capsys):
-    assert run("identify", UR10, table, table, "--no-friction", "--no-armature") == 0
-    assert " of 36 combinations of parameters are determined" in capsys.readouterr().out
+def test_several_recordings_without_friction(table, tmp_path, capsys):
+    count = len(dyn_ros.Samples.from_table(load("ur10"), table))
+    for name in ("one.csv", "other.csv"):
+        shutil.copy(table, tmp_path / name)
+    for given in (tmp_path, tmp_path / "o*.csv"):
+        assert run("identify", UR10, given, "--no-friction", "--no-armature") == 0
+        shown = capsys.readouterr().out
+        assert f" of 36 combinations of parameters are determined; {2 * count} samples" in shown
 
 
 def test_locked_joints(table, tmp_path, capsys):
@@ -163,7 +169,7 @@ def test_an_interval_of_a_table(table, capsys):
     (["recording.csv", "--lock", "wrist_4_joint"], "no joint 'wrist_4_joint'"),
     (["recording.csv", "--lock", "elbow_joint", "--workers", "1"], "such as --lock elbow_joint=0"),
     (["recording.csv", "--stribeck", "1e-300"], "at least 1e-06, got 1e-300"),
-    (["missing.csv"], "missing.csv: No such file or directory"),
+    (["missing.csv"], "'missing.csv' does not exist: expected a file that ends with"),
     (["recording.csv", "-o", "nowhere/new.urdf"], "there is no folder 'nowhere'; create it first"),
     (["recording.csv", "--contact-dimension", "6", "--root-joint", "floating"],
      "position.root_joint/x"),

@@ -145,7 +145,7 @@ def test_gains_from_bags(folder, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("arguments, words", [
-    (["missing.csv"], "missing.csv: No such file or directory"),
+    (["missing.csv"], "'missing.csv' does not exist: expected"),
     (["loaded.csv", "--lock", "wrist_4_joint"], "no joint 'wrist_4_joint'"),
     (["loaded.csv", "--since", "+99"], "no sample is in this interval"),
     (["loaded.csv", "-o", "nowhere/payload.yaml"],
