@@ -180,8 +180,7 @@ def _validated(options: argparse.Namespace, model: Model, result: Identification
     from ..logs.formats.sources import discover
     joined = Samples.concatenate([
         recorded.read_one(options, model, result.model, path, cutoff=result.samples.cutoff)
-        for given in options.validate
-        for path in (discover(given) if given.is_dir() else [given])])
+        for path in discover(options.validate)])
     constants = result.identified.drives.gain / result.model.drives.gain
     return result.errors(dataclasses.replace(
         joined, tau=rescaled(result.model, joined.q, joined.tau, constants)))

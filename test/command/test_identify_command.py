@@ -163,7 +163,8 @@ def test_an_interval_of_a_table(table, capsys):
 
 
 @pytest.mark.parametrize("arguments, words", [
-    (["recording.csv", "--validate", "missing.csv"], "missing.csv: No such file or directory"),
+    (["recording.csv", "--validate", "missing.csv"],
+     "'missing.csv' does not exist: expected"),
     (["recording.csv", "--workers", "1", "--columns", "time=t"],
      "recording.csv: columns: time: the table has no column 't'"),
     (["recording.csv", "--lock", "wrist_4_joint"], "no joint 'wrist_4_joint'"),
