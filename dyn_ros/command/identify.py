@@ -121,7 +121,8 @@ def _identified(options: argparse.Namespace, model: Model,
         shapes=_shapes(options, show))
     in_parts = options.workers is not None or options.scheduler is not None
     of_loads = options.effort_constant == ["estimate"]
-    if not in_parts and (of_loads or all(map(is_table, paths))):
+    # folders may contain more than fits in memory
+    if not in_parts and (of_loads or all(is_table(Path(name)) for name in options.recordings)):
         arm, samples = recorded.read(options, model, paths)
         arguments.require_gains(options, arm, _KNOWN_LOAD)
         gains = _gains(options, model, arm, samples)

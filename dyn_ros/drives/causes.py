@@ -136,8 +136,9 @@ def _cause(model: Model, errors: Errors, W: Array, k: int, noise: float) -> _Cau
     best, alone = max(late, load, speed), 1.0 - float(own @ own) / float(error @ error)
     is_noise = own @ own < len(own) * (POOR * noise) ** 2
     both, j, less = _coupled(errors, k, basis, own)
-    angle = errors.q[:, model.idx_q[_joint(model, k)]]
-    spring, _ = _explained(np.column_stack([angle, angle ** 2]), basis, own)
+    angles = errors.q[:, [model.idx_q[_joint(model, one)] for one in (k, j)]]
+    spring = max(_explained(np.column_stack([angle, angle ** 2]), basis, own)[0]
+                 for angle in angles.T)
     others = max(best, less, spring)
     if both > _OF_BOTH and 1.0 - both < _CLEARLY * (1.0 - others) and not is_noise:
         return _Cause(_COUPLED.format(names[j], both),

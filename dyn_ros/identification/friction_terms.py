@@ -68,12 +68,14 @@ def choose_terms(model: Model, samples: Samples, stribeck: Array,
     terms.chosen[0], terms.stribeck[given] = given, stribeck[given]
     rows = np.arange(0, len(samples), 1 + len(samples) // _ROWS)
     some = samples.take(rows[:len(rows) // _STRETCHES * _STRETCHES])
+    if len(some) < _FEWEST or samples.contacts:
+        return terms
     v = model.drives.motor_velocity(some.v)
     joints = measured_joints(model, v, model.drives.to_motors(some.tau))
+    if not len(joints):
+        return terms
     tau = model.drives.to_motors(without_gravity(model, some.q, some.tau))
     gravity = model.drives.to_motors(some.tau) - tau        # which only loads the gears
-    if len(some) < _FEWEST or samples.contacts or not len(joints):
-        return terms
     fastest = np.quantile(np.abs(v), 0.99, axis=0)
     moves = (np.abs(v) > _AT_REST * fastest)[:, joints].T
     bodies = 10 * model.njoints

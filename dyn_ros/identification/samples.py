@@ -230,8 +230,8 @@ class Samples:
         Returns
         -------
         Samples
-            Its warnings name joints that do not move, saturated torques, and what was dropped, such
-            as corrupt rows at the beginning or the end.
+            Its warnings name saturated torques, and what was dropped, such as corrupt rows at the
+            beginning or the end.
 
         Raises
         ------

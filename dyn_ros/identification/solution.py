@@ -242,9 +242,12 @@ def warnings_of_units(model: Model, samples: Samples) -> list[str]:
 
 def _still(model: Model, samples: Samples) -> list[str]:
     """Warnings of joints that do not move in any recording."""
+    ids = samples.recording
+    parts = [samples.q] if ids is None else [samples.q[ids == one] for one in np.unique(ids)]
+    moves = np.max([np.ptp(q, axis=0) for q in parts], axis=0)
     return [f"joint {joint.name!r} moves by less than {STUCK:g} rad or m in all recordings, so its "
             "friction stays unknown, as does what only its motion shows"
-            for joint in joint_slices(model) if np.ptp(samples.q[:, joint.q], axis=0).max() < STUCK]
+            for joint in joint_slices(model) if moves[joint.q].max() < STUCK]
 
 
 def _require_support(model: Model, samples: Samples) -> None:

@@ -56,6 +56,10 @@ def test_several_recordings_without_friction(table, tmp_path, capsys):
         assert run("identify", UR10, given, "--no-friction", "--no-armature") == 0
         shown = capsys.readouterr().out
         assert f" of 36 combinations of parameters are determined; {2 * count} samples" in shown
+    # a folder may contain more than fits in memory
+    with mock.patch("dyn_ros.logs.identify", side_effect=ValueError("in parts")):
+        assert run("identify", UR10, tmp_path) == 2
+    assert "in parts" in capsys.readouterr().err
 
 
 def test_locked_joints(table, tmp_path, capsys):

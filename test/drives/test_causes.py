@@ -147,6 +147,18 @@ def test_a_spring_is_not_a_motor_that_moves_two_joints():
     assert not any("motor" in text for text in found)
 
 
+def test_a_cable_is_not_a_motor_that_moves_two_joints():
+    """With one frequency for each joint, its acceleration is proportional to its position."""
+    waves_of = [waves([0.0], 0.8, [0.1 + 0.07 * k], k) for k in range(6)]
+    recording = record(
+        perturbed(load("ur10"), seed=1), noise=0.01, rate=100.0, seed=1,
+        motion=lambda t: tuple(map(np.hstack, zip(*(motion(t) for motion in waves_of)))))
+    tau, angle = recording.tau.copy(), recording.exact_q[:, 4]
+    tau[:, 5] += 0.15 * tau[:, 5].std() * angle / angle.std()
+    [text] = warnings(recording, tau)
+    assert "wrist_3_joint (" in text and "joints or cables may be flexible" in text
+
+
 def test_drives_that_subtract_the_gravity_of_another_robot():
     model, recording = load("ur10"), recorded(2)
     compensated = np.arange(6) < 3

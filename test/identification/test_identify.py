@@ -501,6 +501,8 @@ def test_a_joint_that_is_stuck():
     result = identify(model, samples)
     [still] = [text for text in result.warnings if "moves by less" in text]
     assert still.startswith("joint 'wrist_2_joint' moves by less than 0.001 rad or m in all")
+    elsewhere = dataclasses.replace(samples, q=samples.q + 0.3 * (np.arange(6) == 4))
+    assert still in identify(model, [samples, elsewhere]).warnings
     moving = identify(model, [samples, recording.samples(model)])
     assert not any("moves by less" in text for text in moving.warnings)
     lead = [name for name, excited in zip(result.base.names, result.base.excitation)
@@ -641,8 +643,9 @@ def test_samples_of_another_robot():
 
 def test_too_few_samples():
     model, recording = recorded("ur10")
-    with pytest.raises(ValueError, match=r"samples: expected at least \d+ .*record for longer"):
-        identify(model, recording.samples(model).take(slice(0, 50)))
+    for count in (5, 50):
+        with pytest.raises(ValueError, match=r"samples: expected at least \d+ .*record for longer"):
+            identify(model, recording.samples(model).take(slice(0, count)))
 
 
 def test_the_description_that_is_written(tmp_path):
