@@ -288,7 +288,9 @@ class Problem(NamedTuple):
     def spread(self, stretches: Stretches, estimate: Estimate) -> tuple[Array, int]:
         """Covariance of the estimate, (b, b), and the number of independent stretches."""
         kinds = np.maximum(self.base.independent - self.unknowns.bodies, -1)
-        return stretches.covariance(estimate.inverse, kinds // max(self.unknowns.model.nv, 1))
+        kinds //= max(self.unknowns.model.nv, 1)
+        sizes = np.where(kinds > 0, np.nan_to_num(estimate.value), 0.0)
+        return stretches.covariance(estimate.inverse, sizes, kinds)
 
 
 def _require_equations(contacts: tuple[str, ...], count: float, parameters: int) -> None:

@@ -184,7 +184,7 @@ class Stretches:
         """The same at an estimate with another value (b,)."""
         return dataclasses.replace(self, scores=self.scores - self.H @ change)
 
-    def covariance(self, inverse: Array, kinds: np.ndarray) -> tuple[Array, int]:
+    def covariance(self, inverse: Array, sizes: Array, kinds: np.ndarray) -> tuple[Array, int]:
         """See ``jackknife``."""
         _, first, counts = np.unique(self.recording, return_index=True, return_counts=True)
         if counts.min() * len(first) < 2 * _FEWEST_STRETCHES:   # too few to compare recordings
@@ -193,11 +193,11 @@ class Stretches:
         starts = (first[:, None] + np.arange(count) * counts[:, None] // count).ravel()
         each, shape = self.joined(starts), (len(first), count, len(inverse))
         return jackknife(each.scores.reshape(shape), each.H.reshape(*shape, len(inverse)), inverse,
-                         kinds)
+                         sizes, kinds)
 
 
-def jackknife(scores: Array, H: Array, inverse: Array, kinds: np.ndarray | None = None
-              ) -> tuple[Array, int]:
+def jackknife(scores: Array, H: Array, inverse: Array, sizes: Array | None = None,
+              kinds: np.ndarray | None = None) -> tuple[Array, int]:
     """Covariance (b, b) of an estimate from those without one stretch of samples, and their number.
 
     ``scores`` (recordings, n, b) and ``H`` (recordings, n, b, b) are the gradients and the normal
@@ -205,8 +205,9 @@ def jackknife(scores: Array, H: Array, inverse: Array, kinds: np.ndarray | None 
     alike, errors last longer: they count as one stretch (Flyvbjerg and Petersen 1989). So do all of
     a recording if their errors are more alike than others, as of friction that changes between
     recordings. Two or three recordings show how much it changes for all parameters of one of the
-    ``kinds`` (b,) together, which are positive for friction (Birge 1932); each recording takes its
-    own share of the change into all parameters. Those of other kinds are widened by what is left.
+    ``kinds`` (b,) together, which are positive for friction (Birge 1932), perhaps by a fraction of
+    their ``sizes`` (b,); each recording takes its own share of the change into all parameters.
+    Those of other kinds are widened by what is left.
     """
     scale = np.sqrt(np.maximum(np.diag(inverse), 1e-300))
     squares, vectors = np.linalg.eigh(inverse / scale / scale[:, None])
@@ -226,33 +227,40 @@ def jackknife(scores: Array, H: Array, inverse: Array, kinds: np.ndarray | None 
         changes = whole
     changes = changes.reshape(-1, len(F))
     covariance: Array = changes.T @ changes * (1.0 - 1.0 / len(changes))
-    if kinds is not None and 1 < len(whole) < _FEWEST_RECORDINGS:
+    if sizes is not None and kinds is not None and 1 < len(whole) < _FEWEST_RECORDINGS:
         back = vectors.T / scale / np.where(roots > 0.0, roots, np.inf)[:, None]    # inverse of F
-        covariance = _changing(covariance, _variance(whole), F @ H.sum(axis=1) @ back, kinds)
+        covariance = _changing(covariance, _variance(whole), F @ H.sum(axis=1) @ back, sizes, kinds)
     return covariance, len(changes)
 
 
-def _changing(covariance: Array, variance: Array, shares: Array, kinds: np.ndarray) -> Array:
+def _changing(covariance: Array, variance: Array, shares: Array, sizes: Array, kinds: np.ndarray
+              ) -> Array:
     """The covariance with what changes between few recordings.
 
     ``variance`` (b,) is between whole recordings, ``shares`` (recordings, b, b) from the parameters
     of each recording to the estimate.
     """
     count = len(shares)
-    factor = np.where(kinds > 0, _widening(covariance, variance, kinds, count), 1.0)
+    factor = np.where(kinds > 0, _widening(covariance, variance, sizes, kinds, count), 1.0)
     of_friction = shares * np.sqrt(count * (factor - 1.0))
     covariance = covariance + (of_friction @ covariance @ of_friction.swapaxes(1, 2)).sum(axis=0)
-    factor = np.where(kinds > 0, 1.0, _widening(covariance, variance, kinds, count))
+    factor = np.where(kinds > 0, 1.0, _widening(covariance, variance, sizes, kinds, count))
     return covariance * np.sqrt(factor[:, None] * factor)
 
 
-def _widening(covariance: Array, variance: Array, kinds: np.ndarray, count: int) -> Array:
-    """By how much larger the variance between recordings is, on average of each kind, (b,)."""
-    ratio, factor = variance / np.maximum(np.diag(covariance), 1e-300), np.ones(len(kinds))
+def _widening(covariance: Array, variance: Array, sizes: Array, kinds: np.ndarray, count: int
+              ) -> Array:
+    """By how much larger the variance between recordings is, (b,).
+
+    Either it is as much larger for all of a kind, or the change is a fraction of their sizes.
+    """
+    own, factor = np.maximum(np.diag(covariance), 1e-300), np.ones(len(kinds))
     for some in (kinds == kind for kind in np.unique(kinds)):
-        if ratio[some].mean() > 1.0:        # of few numbers, as in Student's t
-            t = stdtrit((count - 1) * some.sum(), 0.975) / _NORMAL
-            factor[some] = t ** 2 * ratio[some].mean()
+        more = (variance[some] - own[some]).sum() / (float(np.sum(sizes[some] ** 2)) or 1.0)
+        larger = np.maximum(np.mean(variance[some] / own[some]),
+                            1.0 + more * sizes[some] ** 2 / own[some])
+        t = stdtrit((count - 1) * some.sum(), 0.975) / _NORMAL      # of few numbers, as Student's
+        factor[some] = np.where(larger > 1.0, t ** 2 * larger, 1.0)
     return factor
 
 

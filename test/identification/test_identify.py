@@ -159,8 +159,8 @@ def test_intervals_contain_the_truth_if_friction_changes_between_recordings(coun
         inside.append(inside_of(base, values))
     of_friction = [name.startswith(("damping", "friction")) for name in base.names]
     share = np.mean(inside, axis=0)
-    assert share[of_friction].mean() > 0.86
-    assert share.mean() > 0.93 and share.min() > 0.6
+    assert share[of_friction].mean() > 0.92
+    assert share.mean() > 0.95 and share.min() > 0.7
 
 
 def test_intervals_contain_the_truth_if_all_efforts_change_between_recordings():
