@@ -133,7 +133,7 @@ def _identified(options: argparse.Namespace, model: Model,
         raise UsageError("--effort-constant estimate: only without --workers and --scheduler")
     from ..logs import identify as identify_recordings
     arguments.report_lost_clusters(options)
-    arm = recorded.reduced(model, options.lock)
+    arm = recorded.locked(options, model, paths)
     arguments.require_gains(options, arm, _KNOWN_LOAD)
     result = identify_recordings(
         arm, paths, cutoff=options.cutoff, velocity=bool(options.velocity),

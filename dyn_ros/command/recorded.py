@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..logs.formats import is_table
 from . import arguments
@@ -73,12 +75,24 @@ def locked(options: argparse.Namespace, model: Model, paths: Sequence[Path]) -> 
     """The robot with the joints of ``--lock`` locked; without a position, at its mean in tables."""
     lock = arguments.once("--lock", options.lock)
     unknown = [name for name, position in lock.items() if position is None]
-    tables = [_columns(options, model, path) for path in paths if unknown and is_table(path)]
+    tables = {path: _columns(options, model, path) for path in paths if unknown and is_table(path)}
     for name in unknown:
-        means = [columns.read(columns.signal("position", [name]))[0].mean()
-                 for columns in tables if name in columns.owners("position")]
-        lock[name] = float(np.mean(means)) if means else None
+        means = [own.mean() for path, columns in tables.items()
+                 if name in columns.owners("position")
+                 and (own := _positions(options, path, columns, name)).size]
+        if means:
+            lock[name] = float(np.mean(means))
+            print(f"locked: {name} = {lock[name]:.4g} (its mean)", file=sys.stderr)
     return reduced(model, [*lock.items()])
+
+
+def _positions(options: argparse.Namespace, path: Path, columns: Columns, name: str) -> Array:
+    """The positions of a joint in the interval of ``--since`` and ``--until``."""
+    from ..identification.motion.arrays import rows_within
+    with reported(path, always=True):
+        positions, time = columns.read(columns.signal("position", [name]), columns.time())
+        rows = rows_within(options.since, options.until, time[:, 0])
+    return positions[rows & np.isfinite(positions[:, 0]), 0]
 
 
 def _columns(options: argparse.Namespace, model: Model, path: Path) -> Columns:

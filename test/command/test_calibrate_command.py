@@ -264,7 +264,9 @@ def test_locked_joints(place, tmp_path, capsys):
     thresholds = tmp_path / "thresholds.yaml"
     assert run("calibrate", robot[0], table, *robot[1:], "-o", thresholds, *lock) == 0
     assert len(parameters(thresholds)["thresholds.fixed"]) == 4
-    capsys.readouterr()
+    assert run("calibrate", robot[0], table, *robot[1:], "-o", thresholds, "--lock",
+               "wrist_3_joint") == 2
+    assert "such as --lock wrist_3_joint=0" in capsys.readouterr().err
     assert run("log", table, "--robot", *robot, "--compute", "contacts", "--thresholds", thresholds,
                "--workers", 1, *lock) == 0
     shown = capsys.readouterr()
@@ -272,11 +274,15 @@ def test_locked_joints(place, tmp_path, capsys):
     assert "does not have" not in shown.err             # the robot has them
     table = place / "free_1.csv"                        # where joints lie at their mean
     assert run("log", table, "--robot", *robot, "--compute", "gravity", "--workers", 1, "--lock",
-               "shoulder_lift_joint", "--out", tmp_path / "out") == 0
+               "shoulder_lift_joint", "--out", tmp_path / "out", "--since", "+2", "--until",
+               "+6") == 0
+    assert "locked: shoulder_lift_joint = " in capsys.readouterr().err
     gravity = columns.Columns(next((tmp_path / "out").rglob("*.parquet"))).read(
         ["gravity.elbow_joint"])[0]
     model = dyn_ros.Model.from_urdf_file(robot[0])
-    q = columns.Columns(table).read([f"position.{name}" for name in model.joint_names])[0]
+    read = columns.Columns(table)
+    q, time = read.read([f"position.{name}" for name in model.joint_names], read.time())
+    q = q[(time[:, 0] >= time[0, 0] + 2.0) & (time[:, 0] < time[0, 0] + 6.0)]
     q[:, 1] = q[:, 1].mean()
     assert np.allclose(gravity[:, 0], dyn_ros.generalized_gravity(
         model, dyn_ros.Data(model), q)[:, 2], atol=1e-9)

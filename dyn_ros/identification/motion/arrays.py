@@ -34,15 +34,21 @@ def copied_rows(model: Model, name: str, axes: tuple[str | int, ...], value: Arr
 def within(since: Moment | None, until: Moment | None, time: Array, *columns: Array
            ) -> tuple[Array, ...]:
     """The rows of columns in a half-open interval, and their times [s]."""
-    if (since is None and until is None) or not len(time) or not np.isfinite(time[0]):
-        return *columns, time
-    first, passed = round(1e9 * float(time[0])), np.round(1e9 * (time - time[0]))
-    begin, end = interval(since, until, first, first + 1 + round(float(np.nanmax(passed))))
-    rows = (passed >= begin - first) & (passed < end - first)
-    if not rows.any():
+    rows = rows_within(since, until, time)
+    if len(time) and not rows.any():
         raise ValueError(f"since, until: no sample is in this interval, got {since!r} to {until!r};"
                          f" the stamps are {readable(time.min())} to {readable(time.max())} s")
     return *(column[rows] for column in columns), time[rows]
+
+
+def rows_within(since: Moment | None, until: Moment | None, time: Array) -> NDArray[np.bool_]:
+    """Which rows are in a half-open interval."""
+    if (since is None and until is None) or not len(time) or not np.isfinite(time[0]):
+        return np.ones(len(time), bool)
+    first, passed = round(1e9 * float(time[0])), np.round(1e9 * (time - time[0]))
+    begin, end = interval(since, until, first, first + 1 + round(float(np.nanmax(passed))))
+    rows: NDArray[np.bool_] = (passed >= begin - first) & (passed < end - first)
+    return rows
 
 
 def stamps_of(time: ArrayLike) -> Array:
