@@ -158,7 +158,7 @@ def _gains(options: argparse.Namespace, model: Model, arm: Model, samples: Sampl
     from ..identification import estimate_gains
     from ..logs.formats.sources import discover
     loaded = [recorded.read_one(options, model, arm, path, cutoff=samples.cutoff)
-              for given in options.loaded for path in discover(given)]
+              for path in discover(options.loaded)]
     return estimate_gains(arm, samples, loaded, options.load, options.load_frame)
 
 

@@ -64,7 +64,7 @@ class Source:
 # --- finding
 
 def discover(paths: str | PathLike[str] | Iterable[str | PathLike[str]]) -> list[Path]:
-    """Find recordings: sorted, each once.
+    """Find recordings: sorted, each once, whatever links lead to it.
 
     Paths are files; folders of a rosbag2, with a metadata.yaml, each of which is one recording;
     other folders, for all recordings below them; patterns such as ``bags/2024-*/*.mcap``. A
@@ -72,10 +72,11 @@ def discover(paths: str | PathLike[str] | Iterable[str | PathLike[str]]) -> list
     """
     if isinstance(paths, (str, PathLike)):
         paths = [paths]
-    recordings: set[Path] = set()
+    recordings: dict[Path, Path] = {}
     for path in paths:
-        recordings.update(_discover(str(path)))
-    return sorted(recordings)
+        for recording in _discover(str(path)):
+            recordings.setdefault(recording.resolve(), recording)
+    return sorted(recordings.values())
 
 
 def _discover(text: str) -> list[Path]:
@@ -95,17 +96,17 @@ def _discover(text: str) -> list[Path]:
     return recordings
 
 
-def _below(path: Path) -> Iterator[Path]:
-    """The recording at a path, or those below a folder."""
+def _below(path: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
+    """The recording at a path, or those below a folder that is none of those above it."""
     if path.name == _METADATA:
         yield path.parent
     elif path.is_dir():
         if (path / _METADATA).is_file():
             yield path
-        elif not (path / _MANIFEST).exists():
+        elif not (path / _MANIFEST).exists() and path.resolve() not in above:
             for entry in sorted(path.iterdir()):
                 if not entry.name.startswith((".", "_")):
-                    yield from _below(entry)
+                    yield from _below(entry, (*above, path.resolve()))
     elif suffix_of(path.name):
         yield path
 

@@ -538,6 +538,10 @@ def test_discovery(tmp_path):
     assert files.discover(str(tmp_path)) == day
     assert files.discover([tmp_path / "day", str(tmp_path / "day" / "a*")]) == day
     assert files.discover([tmp_path / "day/bag/metadata.yaml", tmp_path / "*/bag"]) == day[2:3]
+    for link, target in (("day/again", tmp_path), ("day/bag2", "bag"), ("day/z.mcap", "a.mcap"),
+                         ("day/self", "self")):
+        (tmp_path / link).symlink_to(target)
+    assert [path.resolve() for path in files.discover(tmp_path)] == day
     for path, message in (("none.mcap", "does not exist"), ("day/notes.txt", "is no recording"),
                           ("results", "is no recording"), ("*/x*.mcap", "no recording matches")):
         with pytest.raises(ValueError, match=message) as error:
