@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import csv
 import difflib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from os import PathLike
 from typing import Any, TypeAlias
 
@@ -20,6 +21,7 @@ Table: TypeAlias = str | PathLike[str] | Mapping[str, Any]
 """Path of a file, or columns by name."""
 
 _GROUP = 20000                  # rows of a row group of Parquet, and of a CSV file at a time
+_LISTED = 4                     # missing columns in a message
 
 
 class Columns:
@@ -95,13 +97,15 @@ class Columns:
         return fitting[0] if fitting else None
 
     def _missing(self, signal: str, missing: Sequence[str]) -> str:
-        listed = []
-        for owner in missing:
+        listed, names = [], [name for name in self.names if tables.parsed(name)[0] in ("", signal)]
+        for owner in missing[:_LISTED]:
             words = [f"{signal}.{owner}", f"/{owner}/{signal}"]
             close = dict.fromkeys(name for word in words
-                                  for name in difflib.get_close_matches(word, self.names, 2))
+                                  for name in difflib.get_close_matches(word, names, 2))
             similar = f" (similar: {tables.listed(tuple(close))})" if close else ""
             listed.append(f"'{signal}.{owner}'{similar}")
+        if len(missing) > _LISTED:
+            listed.append(f"{len(missing) - _LISTED} more")
         return (f"the table lacks {len(missing)} columns of the robot: {', '.join(listed)}; its "
                 f"columns are {tables.listed(self.names)}; a joint that was not recorded can be "
                 "locked (--lock, model.reduced), and columns can have other names (--columns, "
@@ -120,6 +124,16 @@ def write(path: str | PathLike[str], columns: Mapping[str, Array]) -> None:
         for start in range(0, count, _GROUP):
             block = [column[start:start + _GROUP] for column in columns.values()]
             np.savetxt(file, np.transpose(block), "%.17g", ",")
+
+
+@contextmanager
+def errors_of(table: Table) -> Iterator[None]:
+    """Let errors begin with the name of the file."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{table}: {error}" if isinstance(table, (str, PathLike)) else error
+                         ) from error
 
 
 class _Memory:

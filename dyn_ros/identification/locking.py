@@ -6,9 +6,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import difflib
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from os import PathLike
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,7 @@ from numpy.typing import NDArray
 from ..engine.kernel.types import Array
 from ..engine.model.inputs import require_model
 from ..engine.model.model import Model
-from .columns import Columns, Table
+from .columns import Columns, Table, errors_of
 from .motion.preparation import STUCK
 from .samples import Samples
 
@@ -131,7 +129,7 @@ def read_tables(model: Model, tables: Sequence[Table], *,
     require_model(model)
     sources = []
     for table in tables:
-        with _named(table):
+        with errors_of(table):
             sources.append(Columns(table, model, columns))
     given = dict(lock or {})
     for name in given:
@@ -141,7 +139,7 @@ def read_tables(model: Model, tables: Sequence[Table], *,
     arm, warnings = without_unrecorded(model, owners, given)
     samples = []
     for table, source in zip(tables, sources):
-        with _named(table):
+        with errors_of(table):
             own = None if columns is None else source.given
             samples.append(Samples.from_table(arm, table, columns=own, **options))
     joined = Samples.concatenate(samples)
@@ -186,16 +184,6 @@ def remaining(model: Model, reduced: Model) -> tuple[NDArray[np.int_], NDArray[n
     q, v = (np.concatenate([np.arange(start[i], start[i] + count[i]) for i in own])
             for start, count in ((model.idx_q, model.nqs), (model.idx_v, model.nvs)))
     return q, v
-
-
-@contextmanager
-def _named(table: Table) -> Iterator[None]:
-    """Errors begin with the name of a file."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(f"{table}: {error}" if isinstance(table, (str, PathLike)) else error
-                         ) from error
 
 
 def _single(model: Model) -> list[str]:

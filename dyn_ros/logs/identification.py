@@ -23,7 +23,7 @@ from ..engine.model import Model
 from ..engine.model.moments import Moment
 from ..identification import Identification, Samples, lock_joints
 from ..identification import identify as identify_samples
-from ..identification.columns import Columns
+from ..identification.columns import Columns, errors_of
 from ..identification.locking import remaining, without_unrecorded
 from ..identification.normal_equations import add
 from ..identification.shapes import Shapes
@@ -174,13 +174,14 @@ def _states(paths: Sequence[Path], model: Model, given: Given) -> float:
 
 def _samples(path: Path, model: Model, request: Request, cutoff: float | None,
              velocity: bool) -> Samples:
-    if is_table(path):
-        return Samples.from_table(model, path, cutoff=cutoff, velocity=velocity,
-                                  columns=request.columns.get(path),
-                                  since=request.since, until=request.until)
-    recording = read(path, model, topics=request.topics, odometry=request.odometry,
-                     since=request.since, until=request.until, staleness=request.staleness)
-    return recording.to_samples(model, cutoff, velocity)
+    with errors_of(path):
+        if is_table(path):
+            return Samples.from_table(model, path, cutoff=cutoff, velocity=velocity,
+                                      columns=request.columns.get(path),
+                                      since=request.since, until=request.until)
+        recording = read(path, model, topics=request.topics, odometry=request.odometry,
+                         since=request.since, until=request.until, staleness=request.staleness)
+        return recording.to_samples(model, cutoff, velocity)
 
 
 def _require_no_contacts(paths: Sequence[Path], model: Model, given: Given) -> None:
@@ -207,16 +208,17 @@ def _all_parts(workers: Workers, paths: Sequence[Path], request: Request,
 
 def load_part(cutoff: float | None, selection: Selection, planned: Part,
               velocity: bool = False) -> tuple[Samples, np.ndarray]:
-    """Samples of a part and of what surrounds it, and the rows of its own."""
-    part = read_part(planned, selection)
-    own = part.own.stamp
-    if not len(own):
-        raise ValueError("it contains no complete state")
-    recording = recording_of(part, selection, planned.path, whole=True)
-    known = np.isfinite(recording.effort).all(axis=1)
-    start = int(recording.stamp[known][:1].sum())       # the time 0 of the samples
-    samples = recording.to_samples(cutoff=cutoff, velocity=velocity)
-    return samples, rows_between(samples, *(1e-9 * (int(stamp) - start) for stamp in own[[0, -1]]))
+    """Samples of a part and of what surrounds it, and the rows of its own; errors name the file."""
+    with errors_of(planned.path):
+        part = read_part(planned, selection)
+        own = part.own.stamp
+        if not len(own):
+            raise ValueError("a part of it contains no complete state")
+        recording = recording_of(part, selection, planned.path, whole=True)
+        known = np.isfinite(recording.effort).all(axis=1)
+        start = int(recording.stamp[known][:1].sum())       # the time 0 of the samples
+        samples = recording.to_samples(cutoff=cutoff, velocity=velocity)
+        return samples, rows_between(samples, *(1e-9 * (int(stamp) - start) for stamp in own[[0, -1]]))
 
 
 def rows_between(samples: Samples, first: float, last: float) -> np.ndarray:

@@ -458,6 +458,11 @@ def test_missing_columns_are_named(arm):
     assert text.startswith("the table lacks 1 columns of the robot: 'position.elbow_joint' "
                            "(similar: 'position.elbow'")
     assert "'effort.wrist_3_joint'" in text
+    with pytest.raises(ValueError) as error:        # other signals are not what is looked for
+        Samples.from_table(arm, {name: column for name, column in columns.items()
+                                 if not name.startswith("effort")} | {
+                                     "position.elbow_joint": time})
+    assert "'effort.wrist_1_joint', 2 more; its columns" in str(error.value)
     with pytest.raises(ValueError, match="no column 'time' or '__time'"):
         Samples.from_table(arm, {name: column for name, column in table(
             arm, time, *waves(arm.nv, time)[:2]).items() if name != "time"})

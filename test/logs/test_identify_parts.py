@@ -174,6 +174,10 @@ def test_tables_with_other_columns(tmp_path, options):
     columns.write(path, table)
     result = dyn_ros.logs.identify(true, path, columns={str(path): given}, **options)
     assert max(joint.after / joint.noise for joint in result.joints) < 1.05
+    columns.write(tmp_path / "other.csv", {name: column for name, column in found.table().items()
+                                           if "effort" not in name})
+    with pytest.raises(ValueError, match="other.csv: .*effort"):
+        dyn_ros.logs.identify(true, tmp_path / "other.csv", **options)
     with pytest.raises(ValueError, match="columns: expected names by the path of each table, got "
                                          "'time'; the recordings are .*t.csv"):
         dyn_ros.logs.identify(true, path, columns=given, **options)
