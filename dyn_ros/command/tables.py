@@ -287,9 +287,9 @@ def show_thresholds(names: "Sequence[str]", limits: "CalibratedThresholds") -> N
     for name, row in zip(names, rows):
         table.add_row(name, *map(_number, row))
     terminal().print(table)
-    terminal().print("Thresholds in N m or N; per speed is added for each rad/s or m/s, and at "
-                     "rest replaces fixed. Largest is the largest undisturbed effort relative to "
-                     "its threshold.")
+    terminal().print("Thresholds in N m or N; per speed is added for each rad/s or m/s; at rest "
+                     "includes fixed, but not in the file. Largest is the largest undisturbed "
+                     "effort relative to its threshold.")
 
 
 def show_contacts(path: Path, contacts: "Sequence[Contact]") -> None:

@@ -277,12 +277,11 @@ class Problem(NamedTuple):
         """What the samples between consecutive edges contribute at an estimate (p,)."""
         own, noise = self.base.independent, fitted.estimate.noise
         scores = equations.scores(parameters, fitted.limit, noise, edges)
-        H, step = [], 1 + equations.size // _SAMPLE         # of motions, which are smooth
-        for first, last in itertools.pairwise(edges.tolist()):
-            rows, done = equations.rows[first:last:step], 0.75 + 0.25 * last / equations.size
-            sums = equations.of(rows).sums(done, done)
-            H.append(self._assembled(sums, noise)[0][np.ix_(own, own)]
-                     * ((last - first) / max(len(rows), 1)))
+        step = 1 + equations.size // _SAMPLE            # of motions, which are smooth
+        parts = [equations.rows[first:last:step] for first, last in itertools.pairwise(edges)]
+        H = [self._assembled(sums, noise)[0][np.ix_(own, own)]
+             * ((last - first) / max(len(part), 1)) for sums, part, (first, last) in zip(
+                 equations.sums_of(parts), parts, itertools.pairwise(edges))]
         return Stretches(recording, scores[:, own], np.array(H))
 
     def spread(self, stretches: Stretches, estimate: Estimate) -> tuple[Array, int]:

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from ..engine.algorithms import frame_jacobian
+from ..engine.algorithms import frame_jacobian, rnea
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model, ReferenceFrame
-from .friction_terms import FrictionTerms
+from .friction_terms import STILL, FrictionTerms
+from .motion.filtering import is_actuated
 from .samples import Samples
 
 _LEAST_LEFT = 0.1       # of the equations, that remain without a stretch of them
@@ -30,6 +31,7 @@ _SAME = 1e-9            # of the largest effort: a smaller step is an error of r
 FEWEST = 30             # residuals for a mean
 _FAR = 32767            # samples: a reversal farther away does not matter
 _BLOCK = 4096           # samples that are processed at a time
+_AT_REST = 0.01         # of a joint's largest speed; the sign of slower velocities is noise
 
 
 class Equations(NamedTuple):
@@ -105,6 +107,22 @@ class Conditions(NamedTuple):
     measured: np.ndarray    # (nv,), whether the efforts are measured; true for a base
     scale: Array            # (nv,), noise of the rows, for the elimination of contact forces
     nearest: int = 0        # samples that are closer to a reversal do not count
+
+
+def conditions_of(model: Model, samples: Samples, terms: FrictionTerms,
+                  contact_dimension: int) -> Conditions:
+    """The conditions of a recording, before it is known how far reversals matter."""
+    actuated, v = is_actuated(model), samples.v[::1 + len(samples) // 20000]
+    fastest = np.quantile(np.abs(model.drives.motor_velocity(v)), 0.99, axis=0)
+    # a sensor that does not work shows a constant
+    measured = (np.ptp(model.drives.to_motors(samples.tau), axis=0) > 0.0) | ~actuated
+    scale = np.ones(model.nv)
+    if samples.contacts:                # the RMS torques that the description has
+        some = samples.take(slice(None, None, 1 + len(samples) // 2000))
+        torque = rnea(model, Data(model), some.q, some.v, some.a)
+        scale = np.sqrt((torque ** 2).mean(axis=0)) + 1e-6
+    threshold = np.where(actuated, np.maximum(_AT_REST * fastest, STILL), 0.0)
+    return Conditions(terms, contact_dimension, threshold, measured, scale)
 
 
 # --- near reversals

@@ -31,12 +31,12 @@ from .least_squares import (
 )
 from .motion.filtering import is_actuated, joint_slices
 from .motion.preparation import STUCK
-from .normal_equations import Equations, add, resolution
+from .normal_equations import Equations, add, conditions_of, resolution
 from .physical import Reference
 from .result import BaseEstimate, Identification, JointResult
 from .samples import Samples
 from .shapes import Shapes
-from .torque_equations import Progress, TorqueEquations, conditions_of
+from .torque_equations import Progress, TorqueEquations
 
 _HELD = 3               # stretches of consecutive samples that are held out
 _HELD_CONTACTS = 10     # the same with contacts, all combinations of which should be held out

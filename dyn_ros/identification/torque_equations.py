@@ -18,10 +18,8 @@ from ..engine.algorithms import rnea
 from ..engine.algorithms.dynamics.friction import step, with_gravity
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
-from ..engine.model import Model
 from . import normal_equations as ne
 from .base_parameters import Unknowns, in_columns
-from .friction_terms import STILL, FrictionTerms
 from .motion.filtering import is_actuated
 from .samples import Samples
 
@@ -35,25 +33,8 @@ _CLIPPED = 30.0         # times the median: larger residuals count as that
 _NOISY = 2000           # samples whose noise is simulated
 _SUMMED = 16384         # samples whose equations are added up in one call
 BLOCK = 4096            # samples that are processed at a time
-_AT_REST = 0.01         # of a joint's largest speed; the sign of slower velocities is noise
 
 Progress = Callable[[float, str], None]
-
-
-def conditions_of(model: Model, samples: Samples, terms: FrictionTerms,
-                  contact_dimension: int) -> ne.Conditions:
-    """The conditions of a recording, before it is known how far reversals matter."""
-    actuated, v = is_actuated(model), samples.v[::1 + len(samples) // 20000]
-    fastest = np.quantile(np.abs(model.drives.motor_velocity(v)), 0.99, axis=0)
-    # a sensor that does not work shows a constant
-    measured = (np.ptp(model.drives.to_motors(samples.tau), axis=0) > 0.0) | ~actuated
-    scale = np.ones(model.nv)
-    if samples.contacts:                # the RMS torques that the description has
-        some = samples.take(slice(None, None, 1 + len(samples) // 2000))
-        torque = rnea(model, Data(model), some.q, some.v, some.a)
-        scale = np.sqrt((torque ** 2).mean(axis=0)) + 1e-6
-    threshold = np.where(actuated, np.maximum(_AT_REST * fastest, STILL), 0.0)
-    return ne.Conditions(terms, contact_dimension, threshold, measured, scale)
 
 
 class TorqueEquations:
@@ -191,6 +172,18 @@ class TorqueEquations:
             self._progress(start + done * (stop - start), "equations")
         return sums
 
+    def sums_of(self, parts: Sequence[np.ndarray]) -> Iterator[ne.Equations]:
+        """The normal equations of each of some sets of rows, which are few together."""
+        samples = self.samples.take(np.concatenate(parts))
+        weights, edges = self.weights(samples), np.cumsum([0, *map(len, parts)])
+        is_plain = not samples.contacts and self._drives.coupling is None
+        state = (*self._state(samples), weights) if is_plain else ()
+        for some in map(slice, edges[:-1], edges[1:]):
+            if is_plain and some.start < some.stop:
+                yield self._added(*(column[some] for column in state))
+            else:
+                yield self._of(samples.take(some), weights[some])
+
     def excess(self, parameters: Array, limit: Array) -> tuple[ne.Equations, int, int]:
         """What residuals above the limit add too much, their number, and the number of all."""
         sums, outliers, rows, first = self._nothing(), 0, 0, 0
@@ -292,8 +285,13 @@ class TorqueEquations:
             return self._without_contact_forces(samples, weights)
         if self._drives.coupling is not None:
             return self._of_motors(samples, weights)
-        rows = (samples.q, samples.v, samples.a, self._known(samples), self.features(samples),
-                weights)
+        return self._added(*self._state(samples), weights)
+
+    def _state(self, samples: Samples) -> tuple[Array, ...]:
+        return (samples.q, samples.v, samples.a, self._known(samples), self.features(samples))
+
+    def _added(self, *rows: Array) -> ne.Equations:
+        """The equations of samples: q, v, a, torques, features and weights."""
         WW, Wy, yy = algorithms.normal_equations(self._model, self._data, *rows,
                                                  threads=self._threads)
         falls = self._drives.is_compensated
@@ -301,7 +299,7 @@ class TorqueEquations:
             others = algorithms.normal_equations(self._falling, Data(self._falling), *rows,
                                                  threads=self._threads)
             WW[falls], Wy[falls] = others.WW[falls], others.Wy[falls]
-        return ne.Equations(WW, Wy, yy, weights.sum(axis=0))
+        return ne.Equations(WW, Wy, yy, rows[-1].sum(axis=0))
 
     def _of_motors(self, samples: Samples, weights: Array) -> ne.Equations:
         """The equations of motors that move several joints each."""

@@ -99,10 +99,20 @@ def calibrate(model: Model, paths: Sequence[Path], *, gain: float | None = None,
                         calibrated=joints_of(model))
     free = [_observed(model, path, states, settings) for path, states in parts]
     friction = friction_at_rest(model)
+    moves = np.concatenate([one.speed for one in free]) > SLOW
+    if dt * np.count_nonzero(moves.any(axis=1)) < SHORTEST:
+        raise ValueError(
+            f"in these recordings joints move faster than {SLOW:g} rad/s or m/s for "
+            f"{dt * np.count_nonzero(moves.any(axis=1)):.3g} s; thresholds require {SHORTEST:g} s "
+            "of motion; record motions such as those in which contacts will be detected")
     warnings = [f"{path}: {text}" for path, part in read for text in part.problems]
     warnings += [f"{path}: {text}" for path, states in parts for text in (
         *constant_efforts(model, states), *velocity_notes(model, states, settings),
         *wrong_units(model, states, settings))]
+    still = [name for name, moved in zip(model.velocity_names, moves.any(axis=0)) if not moved]
+    if still:
+        warnings.append(f"{', '.join(still)}: never faster than {SLOW:g} rad/s or m/s, so these "
+                        "thresholds are for rest only; record motions of all joints")
 
     def thresholds(stretches: Sequence[Undisturbed]) -> CalibratedThresholds:
         return calibrate_thresholds(

@@ -218,7 +218,8 @@ def load_part(cutoff: float | None, selection: Selection, planned: Part,
         known = np.isfinite(recording.effort).all(axis=1)
         start = int(recording.stamp[known][:1].sum())       # the time 0 of the samples
         samples = recording.to_samples(cutoff=cutoff, velocity=velocity)
-        return samples, rows_between(samples, *(1e-9 * (int(stamp) - start) for stamp in own[[0, -1]]))
+        ends = (1e-9 * (int(stamp) - start) for stamp in own[[0, -1]])
+        return samples, rows_between(samples, *ends)
 
 
 def rows_between(samples: Samples, first: float, last: float) -> np.ndarray:

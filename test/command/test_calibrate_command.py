@@ -296,6 +296,23 @@ def test_a_gain_beyond_the_sampling_rate(place, tmp_path, capsys, gain):
         capsys.readouterr().err)
 
 
+def test_thresholds_require_motion(place, tmp_path, capsys):
+    """Without motion of any joint, and of one joint only."""
+    found = columns.Columns(place / "free_1.csv")
+    values = dict(zip(found.names, np.transpose(found.read(found.names)[0])))
+    names = load("ur10").joint_names
+    for moving, status in ((names[:0], 2), (names[:1], 0)):
+        columns.write(tmp_path / "rest.csv", {
+            name: values[name] if name == "time" or name.endswith(moving) or "effort" in name
+            else values[name][:1].repeat(len(values[name])) * ("position" in name)
+            for name in values})
+        assert run("calibrate", place / "arm.urdf", tmp_path / "rest.csv", "-o",
+                   tmp_path / "rest.yaml") == status
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "joints move faster than 0.05 rad/s or m/s for 0 s; thresholds require 10 s" in shown
+    assert f"{', '.join(names[1:])}: never faster than" in shown
+
+
 @pytest.mark.parametrize("command", ["calibrate", "payload"])
 def test_a_name_that_is_not_of_yaml(place, tmp_path, capsys, command):
     with pytest.raises(SystemExit):

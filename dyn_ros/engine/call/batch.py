@@ -87,21 +87,20 @@ class BatchSpace:
         Rounding errors grow with the number of states in a part, which is therefore limited.
         Returns the status.
         """
-        self.totals = {known: np.zeros_like(self._sum(known)) for known in sums}
+        parts = {known: public_view(self._workspace.model, known, self._workspace[known])
+                 for known in sums}
+        self.totals = {known: np.zeros_like(part) for known, part in parts.items()}
         status = 0
         for first, last in self._parts(start, stop):
-            for known in sums:
-                self._sum(known)[...] = 0.0
+            for part in parts.values():
+                part[...] = 0.0
             outcome = self.run(first, last)
             if outcome == entries.REJECTED:
                 return outcome
             status = status or outcome
-            for known in sums:
-                self.totals[known] += self._sum(known)
+            for known, part in parts.items():
+                self.totals[known] += part
         return status
-
-    def _sum(self, known: Field) -> Array:
-        return public_view(self._workspace.model, known, self._workspace[known])
 
     def _parts(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """Ranges of states; the table states how many lanes of their last tile hold one."""

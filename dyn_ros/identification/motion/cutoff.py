@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solve
 
 from ...engine.algorithms import normal_equations
 from ...engine.algorithms.regressors.normal_equations import assembled
@@ -128,16 +127,14 @@ def _errors(model: Model, motion: Sequence[Stretch], moves: Sequence[np.ndarray]
     joints = np.flatnonzero(known.mean(axis=0) > 0.5)
     if not known[:, joints].any(axis=1).all() or not joints.size:
         return np.zeros((len(motion), 0))
-    all_H, all_g, all_squares = H.sum(axis=0), g.sum(axis=0), squares.sum(axis=0)
     total = np.maximum(counts.sum(axis=0), 1.0)
-    x = _solution(model, all_H, all_g, all_squares / total, joints)
-    variance = np.maximum(_cost(all_H, all_g, all_squares, x), 1e-12 * all_squares) / total
-    errors = []
-    for n in range(len(motion)):
-        x = _solution(model, all_H - H[n], all_g - g[n], variance, joints)
-        squared = _cost(H[n], g[n], squares[n], x) / np.maximum(counts[n], 1.0)
-        errors.append(np.where(known[n], np.maximum(squared, 1e-12 * variance), np.nan)[joints])
-    return np.sqrt(errors)
+    A, b = _weighted(model, H, g, squares.sum(axis=0) / total, joints)
+    cost = _cost(H, g, squares, _solution(model, A.sum(axis=0), b.sum(axis=0))).sum(axis=0)
+    variance = np.maximum(cost, 1e-12 * squares.sum(axis=0)) / total
+    A, b = _weighted(model, H, g, variance, joints)
+    cost = _cost(H, g, squares, _solution(model, A.sum(axis=0) - A, b.sum(axis=0) - b))
+    squared = np.maximum(cost / np.maximum(counts, 1.0), 1e-12 * variance)
+    return np.sqrt(np.where(known, squared, np.nan)[:, joints])
 
 
 def _equations(model: Model, data: Data, one: Stretch, weights: np.ndarray
@@ -148,19 +145,29 @@ def _equations(model: Model, data: Data, one: Stretch, weights: np.ndarray
     return sums.WW, sums.Wy, sums.yy
 
 
-def _solution(model: Model, H: Array, g: Array, variance: Array, joints: np.ndarray) -> Array:
-    """The parameters of each joint's row, (nv, c), by least squares of all joints."""
-    bodies, known = 10 * model.njoints, np.zeros(model.nv)
+def _weighted(model: Model, H: Array, g: Array, variance: Array, joints: np.ndarray
+              ) -> tuple[Array, Array]:
+    """The normal equations of all joints in each stretch, (n, p, p) and (n, p)."""
+    known = np.zeros(model.nv)
     known[joints] = 1.0 / variance[joints]
-    A, b = assembled(H * known[:, None, None], g * known[:, None], bodies)
-    scale = np.sqrt(np.diag(A))
-    scale[scale == 0.0] = 1.0
-    A = A / scale / scale[:, None] + _RIDGE * np.eye(len(A))
-    x = solve(A, b / scale, assume_a="pos", check_finite=False) / scale
-    return np.hstack([np.tile(x[:bodies], (model.nv, 1)), x[bodies:].reshape(-1, model.nv).T])
+    sums = [assembled(one * known[:, None, None], other * known[:, None], 10 * model.njoints)
+            for one, other in zip(H, g)]
+    return np.array([A for A, _ in sums]), np.array([b for _, b in sums])
+
+
+def _solution(model: Model, A: Array, b: Array) -> Array:
+    """The parameters of each joint's row, (..., nv, c), by least squares of all joints."""
+    scale = np.sqrt(np.diagonal(A, axis1=-2, axis2=-1))
+    scale = np.where(scale > 0.0, scale, 1.0)
+    A = A / scale[..., None] / scale[..., None, :] + _RIDGE * np.eye(A.shape[-1])
+    x = np.linalg.solve(A, (b / scale)[..., None])[..., 0] / scale
+    bodies = 10 * model.njoints
+    own = x[..., bodies:].reshape(*x.shape[:-1], -1, model.nv).swapaxes(-1, -2)
+    shared = np.broadcast_to(x[..., None, :bodies], (*own.shape[:-1], bodies))
+    return np.concatenate([shared, own], axis=-1)
 
 
 def _cost(H: Array, g: Array, squares: Array, x: Array) -> Array:
     """Sum of the squared errors of each joint."""
-    cost: Array = np.einsum("kc,kcd,kd->k", x, H, x) - 2.0 * np.sum(g * x, axis=1) + squares
+    cost: Array = np.sum(x * ((H @ x[..., None])[..., 0] - 2.0 * g), axis=-1) + squares
     return cost

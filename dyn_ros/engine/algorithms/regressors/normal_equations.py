@@ -11,15 +11,17 @@ are then loaded and stored once for ``LANES`` states.
 """
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import lanes as la
 from ...kernel import layout as ly
-from ...kernel.fields import TAU_IN, A, Q, V, axis_lengths, field
+from ...kernel.fields import TAU_IN, A, Q, V, field
 from ...kernel.types import Array, ArrayLike
 from ...machine_code.declare import kernel
 from ...model.inputs import as_array, require_model, require_valid
@@ -261,12 +263,18 @@ def normal_equations(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Ar
     further, count = _padded(features)
     sums: Array = _normal_equations(model, data, threads, q, v, a, tau, further,
                                     _not_negative(model, weights))
-    first, bodies = axis_lengths(model, ("regression",))[0] - la.SIMD_WIDTH, 10 * model.njoints
-    torque, columns = first + NFEATURES, np.r_[:bodies, first:first + count]
-    # on and above the diagonal
-    pairs = sums.shape[2] * np.minimum.outer(columns, columns) + np.maximum.outer(columns, columns)
+    columns, pairs = _places(10 * model.njoints, sums.shape[2], count)
+    torque = sums.shape[2] - la.SIMD_WIDTH + NFEATURES
     return NormalEquations(sums.reshape(len(sums), -1).take(pairs, axis=1),
                            sums[:, columns, torque], sums[:, torque, torque].copy())
+
+
+@functools.lru_cache(64)
+def _places(bodies: int, length: int, count: int) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
+    """Where rows of a length have the columns, and their products, on and above the diagonal."""
+    first = length - la.SIMD_WIDTH
+    columns = np.r_[:bodies, first:first + count]
+    return columns, length * np.minimum.outer(columns, columns) + np.maximum.outer(columns, columns)
 
 
 def assembled(WW: Array, Wy: Array, bodies: int) -> tuple[Array, Array]:
