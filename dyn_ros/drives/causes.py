@@ -18,7 +18,8 @@ LONGEST = 0.1           # s: of delays that are tried
 LAGS = 20               # of them, forward and backward
 _EXPLAINED = 0.25       # of the squared error that a cause explains, if it is likely
 POOR = 2.0              # times the noise: an error that noise does not explain
-_OWN = 0.9              # of the squared error that parameters for the joint alone explain
+_MOSTLY = 0.5           # of the squared error that parameters for the joint alone explain
+_ALL = 0.9              # of it: so much that nothing else has to be explained
 _NOTHING = 0.5          # of the squared torque: the model explains next to nothing
 _LITTLE = 0.05          # of it: the sign, unit and order of the efforts are right
 _STRETCHES = 10         # every other one determines the factor of a cause
@@ -32,18 +33,21 @@ _LOAD = ("friction of {:.2g} times the load explains {:.0%} of the squared error
          "load_friction (--friction-terms)")
 _SPEED = ("friction that grows less at high velocity explains {:.0%} of the squared error; allow "
           "root_friction and stribeck (--friction-terms)")
-_ALONE = ("parameters for this joint alone would explain {:.0%} of the squared error; check the "
-          "sign, unit, gain and order of its efforts")
-_OTHER = ("no delay, gain or friction explains it; joints or cables may be flexible, or "
-          "something may touch the robot")
+_ALONE = ("parameters for this joint alone would explain {:.0%} of the squared error, so it "
+          "contradicts the other joints; check the sign, unit, gain and order of efforts, and that "
+          "they have the time stamps of the positions")
+_OTHER = ("no delay, gain or friction explains it; joints or cables may be flexible, friction may "
+          "lag, or something may touch the robot")
 _COUPLED = ("rotor and friction of {} explain {:.0%} of the squared error, as if one motor moved "
-            "both joints; declare motors in the drives file")
+            "both joints; {} in the drives file")
 _SIGN = ("its effort is {:.2g} times the torque of the description, so its sign is wrong; declare "
          "gain: {:.3g} in the drives file")
 _GRAVITY = ("its drive subtracts another gravity torque than this robot has, which explains {:.0%} "
             "of the squared error; set the tool and the load in the controller as they are")
+_CONTAINED = ("its effort contains {:.2g} times the gravity torque of the description; do not "
+              "declare gravity_compensated in the drives file")
 _FIRST = ("correct the sign of {} first, which may be the cause",
-          "declare motors that move {} first, which may be the cause",
+          "{} that move {} first, which may be the cause",
           "declare the delay of the other joints first, which may be the cause")
 _CERTAIN = 0.5          # of the squared error: a delay that other joints probably have as well
 _OF_BOTH = 0.5          # of it: of one other joint, if a motor moves both
@@ -83,7 +87,7 @@ def likely_causes(model: Model, errors: Errors, noise: Mapping[int, float]) -> d
     if model.drives.is_compensated.any():
         still = np.zeros_like(errors.v)
         G = joint_torque_regressor(model, Data(model), errors.q, still, still)
-        of_gravity = {k: _of_gravity(moving, W, G, k) for k in noise
+        of_gravity = {k: _of_gravity(model, moving, W, G, k) for k in noise
                       if model.drives.is_compensated[k]}
     causes = {k: of_gravity.get(k) or _cause(model, moving, W, k, one) for k, one in noise.items()}
     return {k: _text(k, cause, causes.values()) for k, cause in causes.items()}
@@ -92,18 +96,20 @@ def likely_causes(model: Model, errors: Errors, noise: Mapping[int, float]) -> d
 class _Cause(NamedTuple):
     """The cause for a row; ``first`` is a remedy with its priority, for rows with a vague cause.
 
-    It is for all of these, or for the row ``other`` alone.
+    It is for all of these, or for the row ``other`` and those that contradict other joints.
     """
 
     text: str
     is_vague: bool = False
     first: tuple[int, str] | None = None
     other: int | None = None
+    contradicts: bool = False
 
 
 def _text(k: int, own: _Cause, causes: Iterable[_Cause]) -> str:
     """The text for row k, by its own cause and the causes of all rows."""
-    first = [cause.first for cause in causes if cause.first and cause.other in (None, k)]
+    first = [cause.first for cause in causes
+             if cause.first and (own.contradicts or cause.other in (None, k))]
     return min(first)[1] if first and own.is_vague else own.text
 
 
@@ -140,21 +146,27 @@ def _cause(model: Model, errors: Errors, W: Array, k: int, noise: float) -> _Cau
     spring = max(_explained(np.column_stack([angle, angle ** 2]), basis, own)[0]
                  for angle in angles.T)
     others = max(best, less, spring)
+    contradiction = _Cause(_ALONE.format(alone), True, contradicts=True)
+    if alone > _ALL:
+        return contradiction
     if both > _OF_BOTH and 1.0 - both < _CLEARLY * (1.0 - others) and not is_noise:
-        return _Cause(_COUPLED.format(names[j], both),
-                      first=(1, _FIRST[1].format(f"{names[j]} and {names[k]}")), other=j)
+        coupling = model.drives.coupling
+        declared = coupling is not None and np.count_nonzero(coupling[:, [k, j]]) > 2
+        remedy = "check the matrix of motors" if declared else "declare motors"
+        return _Cause(_COUPLED.format(names[j], both, remedy),
+                      first=(1, _FIRST[1].format(remedy, f"{names[j]} and {names[k]}")), other=j)
     if best > _EXPLAINED and best == late:
         return _Cause(_LATE.format("late" if delay > 0.0 else "early", abs(1e3 * delay), late,
                                    model.drives.delay[k] + delay),
                       first=(2, _FIRST[2]) if late > _CERTAIN else None)
     if best > _EXPLAINED:
         return _Cause(_LOAD.format(friction, load) if best == load else _SPEED.format(speed))
-    if alone > _OWN and is_noise:
-        return _Cause(_ALONE.format(alone), True)
+    if alone > _MOSTLY:
+        return contradiction
     return _Cause(_OTHER if part < _LITTLE else UNKNOWN, True)
 
 
-def _of_gravity(errors: Errors, W: Array, G: Array, k: int) -> _Cause | None:
+def _of_gravity(model: Model, errors: Errors, W: Array, G: Array, k: int) -> _Cause | None:
     """The cause for row k, if gravity torques with columns G (B, nv, n) explain its error."""
     known = np.isfinite(errors.error[:, k])
     if known.sum() < _FEWEST or not G[:, k].any():
@@ -162,7 +174,11 @@ def _of_gravity(errors: Errors, W: Array, G: Array, k: int) -> _Cause | None:
     basis = _basis(np.hstack([W[known, k], errors.features[known, k]]))
     error = errors.error[known, k] - basis @ (basis.T @ errors.error[known, k])
     part, _ = _explained(G[known, k], basis, error)
-    return _Cause(_GRAVITY.format(part)) if part > _OF_BOTH else None
+    if part < _OF_BOTH:
+        return None
+    scale = _explained(G[known, k] @ np.ravel(model.inertial_parameters), basis, error)[1]
+    return _Cause((_CONTAINED if scale > _OF_BOTH else _GRAVITY).format(
+        scale if scale > _OF_BOTH else part))
 
 
 def _joint(model: Model, k: int) -> int:

@@ -58,17 +58,20 @@ def unit_warnings(model: Model, q: Array, v: Array, a: Array, effort: Array) -> 
     list of str
         Messages with the joint, the figures and the remedy.
     """
-    return [*_far_positions(model, q), *_wrong_efforts(model, q, v, a, effort)]
+    return _far_positions(model, q) or _wrong_efforts(model, q, v, a, effort)
 
 
-def _far_positions(model: Model, q: Array) -> Iterator[str]:
+def _far_positions(model: Model, q: Array) -> list[str]:
     if model.nq != model.nv:
-        return
+        return []
     limit = np.maximum(np.abs(model.lower), np.abs(model.upper))
     largest = np.abs(q).max(axis=0)
-    for k in np.flatnonzero(np.isfinite(limit) & (limit > 0.0) & (largest > _BEYOND * limit)):
-        yield (f"{model.velocity_names[k]}: positions up to {largest[k]:.3g} lie far beyond the "
-               f"limit of {limit[k]:.3g}; divide them by the gear ratio if they are of the motor")
+    far = [f"{model.velocity_names[k]} (up to {largest[k]:.3g}, the limit is {limit[k]:.3g})"
+           for k in np.flatnonzero(np.isfinite(limit) & (limit > 0.0)
+                                   & (largest > _BEYOND * limit))]
+    return [f"positions lie far beyond the limits: {', '.join(far)}; convert them to rad if they "
+            "are in degrees, or divide them by the gear ratio if they are of the motor"
+            ] if far else []
 
 
 def collapsed_masses(model: Model, parameters: Array, q: Array, v: Array, a: Array, torque: Array
@@ -96,14 +99,15 @@ def collapsed_masses(model: Model, parameters: Array, q: Array, v: Array, a: Arr
     if scale > 1.0 / _FACTOR:           # other bodies carry the load, or the description is wrong
         own = ratios[_rows(model)]
         bodies = bodies[own[bodies] < 1.0 / _FACTOR]
-        scale, where = own[bodies].min(initial=np.inf), "of that joint"
-    if not len(bodies):
-        return []
+        if not len(bodies):
+            return []
+        least = bodies[np.argmin(own[bodies])]
+        scale, where = own[least], f"of {model.joint_names[least]}"
     heaviest = sorted(bodies, key=lambda i: -before[i])
     masses = ", ".join(f"{after[i]:.3g} kg instead of {before[i]:.3g} kg for the body of "
                        f"{model.joint_names[i]}" for i in heaviest[:_NAMED])
     more = f" and {len(bodies) - _NAMED} more" if len(bodies) > _NAMED else ""
-    return [f"masses collapsed, so this estimate is not usable: {masses}{more}. Measured torques "
+    return [f"masses collapsed, so they are not usable: {masses}{more}. Measured torques "
             f"are {scale:.2g} times the torques of the description ({where}). "
             f"The likely cause is {_cause(model, bodies)}"]
 
@@ -141,14 +145,20 @@ def _wrong_efforts(model: Model, q: Array, v: Array, a: Array, effort: Array) ->
     columns = {int(j): np.column_stack([np.ones(len(v)), v[:, j], np.sign(v[:, j]), inertial[:, j],
                                         gravity[:, j]]) for j in np.flatnonzero(measured)}
     loaded = {j: A for j, A in columns.items() if is_loaded[j]}
-    found = [text for k in loaded for text in _of_gravity(model, k, loaded, effort[:, k])]
+    little = _LOADED * float(np.abs(gravity.mean(axis=0)).max(initial=0.0))
+    found: list[str] = []
+    for k, A in columns.items():
+        found += ([*_of_another(model, k, {**loaded, k: A}, effort[:, k])]
+                  or [*(_of_gravity(model, k, A, effort[:, k]) if k in loaded else ())]
+                  or [*_subtracted(model.velocity_names[k], A, effort[:, k], little)])
     if found:
         return found
     some = slice(None, None, 1 + 10 * v.size * model.njoints // _NUMBERS)
     W = joint_torque_regressor(model, data, q[some], v[some], a[some])
-    little = _LOADED * float(np.abs(gravity.mean(axis=0)).max(initial=0.0))
-    return [text for k, A in columns.items() for text in _zero(
-        model.velocity_names[k], A[some], W[:, k], effort[some, k], little)]
+    coupling = model.drives.coupling        # other motors brake these joints as well
+    alone = np.ones(model.nv, bool) if coupling is None else np.count_nonzero(coupling, 0) == 1
+    return [text for k, A in columns.items() if alone[k] for text in _zero(
+        model.velocity_names[k], A[some], W[:, k], effort[some, k])]
 
 
 def _at_rest(model: Model, gravity: Array, effort: Array) -> Iterator[str]:
@@ -161,15 +171,18 @@ def _at_rest(model: Model, gravity: Array, effort: Array) -> Iterator[str]:
                    f"{_REMEDY}")
 
 
-def _of_gravity(model: Model, k: int, columns: dict[int, Array], effort: Array) -> Iterator[str]:
-    """Messages on the effort of joint k; ``columns`` are of all joints that gravity loads."""
-    left, own = {j: _left(A, effort) for j, A in columns.items()}, columns[k]
+def _of_another(model: Model, k: int, columns: dict[int, Array], effort: Array) -> Iterator[str]:
+    """A message if another joint, that gravity loads, explains the effort of joint k."""
+    left = {j: _left(A, effort) for j, A in columns.items()}
     other = min(left, key=lambda j: left[j])
     if left[other] < min(_OTHER * left[k], 1.0 - _ALMOST):
         yield (f"{model.velocity_names[k]}: the motion of {model.velocity_names[other]} "
                f"explains {1.0 - left[other]:.0%} of its effort, its own {1.0 - left[k]:.0%}; "
                "check the order of the columns")
-        return
+
+
+def _of_gravity(model: Model, k: int, own: Array, effort: Array) -> Iterator[str]:
+    """Messages on the effort of joint k, which gravity loads."""
     Q = np.linalg.qr(own[:, :4])[0]
     rest, G = effort - Q @ (Q.T @ effort), own[:, 4] - Q @ (Q.T @ own[:, 4])
     square, variance = max(float(G @ G), 1e-300), max(float(rest @ rest), 1e-300)
@@ -185,20 +198,31 @@ def _of_gravity(model: Model, k: int, columns: dict[int, Array], effort: Array) 
                          float(np.sqrt(variance / square)), moved)
 
 
-def _zero(name: str, A: Array, W: Array, effort: Array, little: float) -> Iterator[str]:
-    """A message on an effort with a constant part that bodies and friction do not explain.
+def _subtracted(name: str, A: Array, effort: Array, little: float) -> Iterator[str]:
+    """A message on an effort without the constant gravity torque of the description.
 
-    ``W`` are the columns of the parameters of the bodies, whatever these are. Constant gravity
-    torques below ``little`` are not missed.
+    Gravity torques below ``little`` are not missed.
     """
-    gravity, v = A[:, 4], A[:, 1]
-    if min((v > _MOVES).mean(), (v < -_MOVES).mean()) < _BOTH:
-        return                          # friction may have any value
-    mean, expected = float(effort.mean()), float(gravity.mean())
-    if abs(expected) > max(gravity.std(), little, _FACTOR * abs(mean)):
+    gravity, mean = A[:, 4], float(effort.mean())
+    expected = float(gravity.mean())
+    if _turns(A[:, 1]) and abs(expected) > max(gravity.std(), little, _FACTOR * abs(mean)):
         yield (f"{name}: at rest, its effort is {mean:.2g} with a gravity torque of {expected:.3g} "
                "in the description; if gravity is already subtracted, declare gravity_compensated "
                "in the drives file")
+
+
+def _turns(v: Array) -> bool:
+    """Whether a joint moves in both directions; else, friction may have any value."""
+    return bool(min((v > _MOVES).mean(), (v < -_MOVES).mean()) >= _BOTH)
+
+
+def _zero(name: str, A: Array, W: Array, effort: Array) -> Iterator[str]:
+    """A message on an effort with a constant part that bodies and friction do not explain.
+
+    ``W`` are the columns of the parameters of the bodies, whatever these are.
+    """
+    v = A[:, 1]
+    if not _turns(v):
         return
     X = np.column_stack([np.sign(v), v, W[:, np.abs(W).max(axis=0) > 0.0]])
     X /= np.linalg.norm(X, axis=0)

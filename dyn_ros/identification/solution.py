@@ -71,8 +71,9 @@ class Solution(NamedTuple):
                          "something, or something touched the robot",)
         if fitted.loose:
             warnings += (f"the bodies of {', '.join(fitted.loose)} are outside the shapes of their "
-                         "links; the shapes are ignored, because the description lacks "
-                         "something that is attached there, or meshes are wrong",)
+                         "links; the shapes are ignored, because the efforts contradict them: "
+                         "if no other warning says why, the description lacks something that is "
+                         "attached there, or meshes are wrong",)
         some = self.samples.take(slice(None, None, 1 + len(self.samples) // _CHECKED))
         warnings += tuple(collapsed_masses(
             unknowns.model, fitted.parameters[:unknowns.bodies].reshape(-1, 10), some.q, some.v,

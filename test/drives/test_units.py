@@ -60,6 +60,7 @@ def test_torques_of_a_description_that_is_wrong_by_30_percent_are_not_reported(s
     (lambda tau: tau / 12.0, ["j1", "j2"], "not in N m"),
     (lambda tau: -tau, ["j1", "j2"], "sign"),
     (lambda tau: tau[:, [0, 2, 1]], ["j1"], "order"),
+    (lambda tau: tau[:, [1, 0, 2]], ["j0"], "order"),
     (lambda tau: tau - gravity(), ["j1", "j2"], "already subtracted"),
 ])
 def test_efforts_that_are_no_torques_are_reported_with_their_kind(fault, joints, words):
@@ -77,10 +78,26 @@ def test_an_unmeasured_joint_is_left_out(value):
     assert [text.split(":")[0] for text in found] == ["j1"]
 
 
-def test_positions_of_motors_are_reported():
-    q, v, a, tau = recording()
-    found = unit_warnings(arm((8.0, 6.0, 4.0)), 100.0 * q, v, a, tau)
-    assert sum("of the motor" in text for text in found) == 3
+def test_positions_of_motors_and_in_degrees_are_reported():
+    q, v, a, tau = np.degrees(recording())
+    [text] = unit_warnings(arm((8.0, 6.0, 4.0)), q, v, a, tau)
+    assert "j0 (up to" in text and "j2 (up to" in text
+    assert "degrees" in text and "of the motor" in text
+
+
+def test_a_lift_without_its_weight_is_reported_if_another_joint_is_wrong_as_well():
+    """Whose gravity torque is constant."""
+    lift = (LINK.format(n=0, parent="base", length=0.0, axis="0 0 1", mass=8.0)
+            .replace("revolute", "prismatic"))
+    model = dyn_ros.Model.from_urdf(ARM.format(lift + "".join(LINK.format(
+        n=n, parent=f"l{n - 1}", length=0.4, axis="0 1 0", mass=6.0) for n in (1, 2))))
+    q, v, a = motion()
+    tau = dyn_ros.rnea(model, dyn_ros.Data(model), q, v, a) + np.sign(v)
+    tau[:, 0] -= 20.0 * 9.81
+    tau[:, 2] /= 12.0
+    found = unit_warnings(model, q, v, a, tau)
+    assert [text.split(":")[0] for text in found] == ["j0", "j2"]
+    assert "declare gravity_compensated" in found[0] and "not in N m" in found[1]
 
 
 @pytest.mark.parametrize("is_subtracted", [False, True])
@@ -166,7 +183,7 @@ def test_one_mass_that_collapses_is_reported_if_its_joint_lacks_the_torque():
     assert collapsed_masses(model, bodies, q, v, a, tau) == []
     tau[:, 1] *= 0.1
     [text] = collapsed_masses(model, bodies, q, v, a, tau)
-    assert "instead of 6 kg for the body of j1" in text and "(of that joint)" in text
+    assert "instead of 6 kg for the body of j1" in text and "(of j1)" in text
 
 
 def test_a_mass_that_collapses_where_gravity_is_declared():
@@ -196,7 +213,7 @@ def test_masses_of_a_robot_with_fingers_that_mimic():
     assert collapsed_masses(model, 0.05 * model.inertial_parameters, q, v, v, tau)
     tau[:, :6] *= 20.0
     [text] = collapsed_masses(model, 0.05 * model.inertial_parameters, q, v, v, tau)
-    assert "(of that joint)" in text
+    assert "(of panda_joint7)" in text
 
 
 def test_offsets_belong_to_the_gravity_of_the_identified_robot(tmp_path):

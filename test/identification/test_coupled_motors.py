@@ -81,6 +81,16 @@ def test_without_the_coupling_the_wrist_is_wrong(recording):
     assert max(joint.after / joint.noise for joint in found.joints[4:]) > 2.0
 
 
+def test_a_matrix_of_motors_that_is_wrong(recording):
+    _, time, q, tau, _ = recording
+    for wrong in (np.where(np.eye(6), COUPLING, -COUPLING), COUPLING.T):
+        model = load("ur10")
+        model.drives = model.drives.with_values(coupling=wrong)
+        found = "\n".join(dyn_ros.identify(model, Samples.from_arrays(
+            model, time, q, efforts(tau))).warnings)
+        assert "check the matrix of motors" in found and "declare motors" not in found, found
+
+
 def test_sums_of_coupled_rows_are_those_of_a_coupling_of_one(recording):
     """A coupling that couples nothing changes nothing."""
     _, time, q, tau, _ = recording
