@@ -3,6 +3,7 @@
 """Thresholds of external efforts from recordings in which nothing touches the robot."""
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
@@ -35,6 +36,8 @@ _PER_SAMPLE = 0.1       # of the change of momentum in a sampling period is seen
                         # efforts and velocities are apart by one: gain times period
 _STRETCHES = 8          # that are held out in turn
 _LEAST_NOISE = 1e-6     # N m, N
+_LEAST_MOTION = 1.0     # s
+_NOISY = 1.5            # times the threshold without measured velocities
 _WRITTEN = ("gain", "smoothing", "friction_velocity", "effort_constant", "effort_delay")
 _HEADER = """\
 # Parameters of observer_node for {name}, also for `dyn_ros log --thresholds`.
@@ -99,17 +102,18 @@ def calibrate(model: Model, paths: Sequence[Path], *, gain: float | None = None,
                         calibrated=joints_of(model))
     free = [_observed(model, path, states, settings) for path, states in parts]
     friction = friction_at_rest(model)
-    moves = np.concatenate([one.speed for one in free]) > SLOW
-    if dt * np.count_nonzero(moves.any(axis=1)) < SHORTEST:
+    speed = np.concatenate([one.speed for one in free])
+    moves = speed > SLOW
+    if dt * np.count_nonzero(moves.any(axis=1)) < _LEAST_MOTION:
         raise ValueError(
             f"in these recordings joints move faster than {SLOW:g} rad/s or m/s for "
-            f"{dt * np.count_nonzero(moves.any(axis=1)):.3g} s; thresholds require {SHORTEST:g} s "
-            "of motion; record motions such as those in which contacts will be detected")
+            f"{dt * np.count_nonzero(moves.any(axis=1)):.3g} s only; record motions such as those "
+            "in which contacts will be detected")
     warnings = [f"{path}: {text}" for path, part in read for text in part.problems]
     warnings += [f"{path}: {text}" for path, states in parts for text in (
         *constant_efforts(model, states), *velocity_notes(model, states, settings),
         *wrong_units(model, states, settings))]
-    still = [name for name, moved in zip(model.velocity_names, moves.any(axis=0)) if not moved]
+    still = [model.velocity_names[k] for k in np.flatnonzero(~moves.any(axis=0))]
     if still:
         warnings.append(f"{', '.join(still)}: never faster than {SLOW:g} rad/s or m/s, so these "
                         "thresholds are for rest only; record motions of all joints")
@@ -124,6 +128,11 @@ def calibrate(model: Model, paths: Sequence[Path], *, gain: float | None = None,
             one.time, one.external, limits.of(one.speed), model.velocity_names)]
 
     limits = thresholds(free)
+    if velocity is None and any(np.isfinite(states.v).any() for _, states in parts):
+        with contextlib.suppress(ValueError):       # the filter leaves too little
+            rates = dataclasses.replace(settings, velocity=False)
+            warnings += _of_velocities(model, limits, thresholds(
+                [_observed(model, path, states, rates) for path, states in parts]), speed)
     stretches, held_out, seconds = _stretches(free), [], 0.0
     for k, one in enumerate(stretches):
         others = stretches[:k] + stretches[k + 1:]
@@ -133,6 +142,18 @@ def calibrate(model: Model, paths: Sequence[Path], *, gain: float | None = None,
     return Calibration(tuple(model.velocity_names), limits, settings,
                        [alarm for one in free for alarm in alarms(limits, one)], held_out, seconds,
                        warnings)
+
+
+def _of_velocities(model: Model, limits: CalibratedThresholds, others: CalibratedThresholds,
+                   speed: Array) -> list[str]:
+    """A warning if thresholds without measured velocities, the others, are much smaller."""
+    with_measured, without = (np.median(found.of(speed), axis=0) for found in (limits, others))
+    ratio = with_measured / np.maximum(without, _LEAST_NOISE)
+    names = [f"{model.velocity_names[k]} ({ratio[k]:.2g})"
+             for k in np.flatnonzero(ratio > _NOISY)]
+    return ["measured velocities are noisy or late; the thresholds of these joints are so many "
+            "times those with velocities that are computed from the positions (--no-velocity, "
+            f"also of dyn_ros log): {', '.join(names)}"] if names else []
 
 
 def _read(model: Model, path: Path, request: Mapping[str, Any]) -> PartStates:

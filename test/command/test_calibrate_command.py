@@ -309,8 +309,22 @@ def test_thresholds_require_motion(place, tmp_path, capsys):
         assert run("calibrate", place / "arm.urdf", tmp_path / "rest.csv", "-o",
                    tmp_path / "rest.yaml") == status
     shown = " ".join(capsys.readouterr().err.split())
-    assert "joints move faster than 0.05 rad/s or m/s for 0 s; thresholds require 10 s" in shown
+    assert "joints move faster than 0.05 rad/s or m/s for 0 s only; record motions" in shown
     assert f"{', '.join(names[1:])}: never faster than" in shown
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+def test_noisy_velocities(place, tmp_path, capsys, noise):
+    """Thresholds without them would be smaller."""
+    found, random = columns.Columns(place / "free_2.csv"), np.random.default_rng(0)
+    values = dict(zip(found.names, np.transpose(found.read(found.names)[0])))
+    name = "velocity.shoulder_lift_joint"
+    values[name] = values[name] + noise * random.normal(size=len(values[name]))
+    columns.write(tmp_path / "noisy.csv", values)
+    assert run("calibrate", place / "arm.urdf", tmp_path / "noisy.csv", "--drives",
+               place / "arm.drives.yaml", "-o", tmp_path / "noisy.yaml") == 0
+    warned = "measured velocities are noisy or late" in (shown := capsys.readouterr().err)
+    assert warned == bool(noise) and (not noise or "shoulder_lift_joint (" in shown)
 
 
 @pytest.mark.parametrize("command", ["calibrate", "payload"])
