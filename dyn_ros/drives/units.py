@@ -146,9 +146,10 @@ def _wrong_efforts(model: Model, q: Array, v: Array, a: Array, effort: Array) ->
                                         gravity[:, j]]) for j in np.flatnonzero(measured)}
     loaded = {j: A for j, A in columns.items() if is_loaded[j]}
     little = _LOADED * float(np.abs(gravity.mean(axis=0)).max(initial=0.0))
+    left = {j: _left(A, effort) for j, A in columns.items()}
     found: list[str] = []
     for k, A in columns.items():
-        found += ([*_of_another(model, k, {**loaded, k: A}, effort[:, k])]
+        found += ([*_of_another(model, k, {j: float(left[j][k]) for j in (*loaded, k)})]
                   or [*(_of_gravity(model, k, A, effort[:, k]) if k in loaded else ())]
                   or [*_subtracted(model.velocity_names[k], A, effort[:, k], little)])
     if found:
@@ -171,9 +172,11 @@ def _at_rest(model: Model, gravity: Array, effort: Array) -> Iterator[str]:
                    f"{_REMEDY}")
 
 
-def _of_another(model: Model, k: int, columns: dict[int, Array], effort: Array) -> Iterator[str]:
-    """A message if another joint, that gravity loads, explains the effort of joint k."""
-    left = {j: _left(A, effort) for j, A in columns.items()}
+def _of_another(model: Model, k: int, left: dict[int, float]) -> Iterator[str]:
+    """A message if another joint, that gravity loads, explains the effort of joint k.
+
+    ``left`` is the part of the variance of this effort that the columns of each joint leave.
+    """
     other = min(left, key=lambda j: left[j])
     if left[other] < min(_OTHER * left[k], 1.0 - _ALMOST):
         yield (f"{model.velocity_names[k]}: the motion of {model.velocity_names[other]} "
@@ -245,10 +248,11 @@ def _zero(name: str, A: Array, W: Array, effort: Array) -> Iterator[str]:
                "drives file")
 
 
-def _left(A: Array, effort: Array) -> float:
-    """The part of the variance of an effort that columns do not explain."""
-    rest = effort - A @ np.linalg.lstsq(A, effort)[0]
-    return float(rest.var() / max(float(effort.var()), 1e-300))
+def _left(A: Array, efforts: Array) -> Array:
+    """The part of the variance of each effort (B, n) that columns do not explain, (n,)."""
+    Q = np.linalg.qr(A)[0]
+    part: Array = (efforts - Q @ (Q.T @ efforts)).var(axis=0)
+    return part / np.maximum(efforts.var(axis=0), 1e-300)
 
 
 def _compared(name: str, scale: float, explained: float, ratio: float, inertial: float
