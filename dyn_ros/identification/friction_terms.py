@@ -3,6 +3,7 @@
 """Which terms the friction of each joint has, by the torques of stretches that were held out."""
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -83,25 +84,29 @@ def choose_terms(model: Model, samples: Samples, stribeck: Array,
     terms.load[:] = 0.0
     terms.load[:bodies], terms.load[bodies + joints] = held.x[:bodies], held.x[bodies::_OWN]
     for n, k in enumerate(joints):
-        held.exchange(n, _chosen(terms, int(k), v[:, k], np.abs(held.load(n) + gravity[:, k]),
-                                 partial(held.errors, n), allowed))
+        held.exchange(n, _chosen(terms, int(k), v[:, k], moves[n], np.abs(
+            held.load(n) + gravity[:, k]), partial(held.errors, n), allowed))
     return terms
 
 
-def _chosen(terms: FrictionTerms, k: int, v: Array, load: Array,
+def _chosen(terms: FrictionTerms, k: int, v: Array, moves: np.ndarray, load: Array,
             errors: Callable[[Array], tuple[Array, Array]], allowed: Sequence[str]) -> Array:
     """Add what lowers the error of a joint to the terms; the columns of its friction, (B, c).
 
-    ``v`` and ``load`` are (B,); ``errors`` has the errors with choices of columns, and the smallest
-    coefficients of the last ones.
+    ``v``, ``moves`` and ``load`` are (B,); ``errors`` has the errors with choices of columns, and
+    the smallest coefficients of the last ones.
     """
     fastest = float(np.quantile(np.abs(v), 0.99))
 
     def decreasing(velocity: float) -> Array:
         return np.exp(-(v / velocity) ** 2)
 
+    @functools.cache
+    def direction(width: float) -> Array:
+        return step(v, width) * moves
+
     def columns(width: float, *factors: Array) -> Array:
-        return step(v, width)[:, None] * np.stack([np.ones_like(v), *factors], axis=1)
+        return np.stack([direction(width), *(direction(width) * one for one in factors)], axis=1)
 
     factors = [decreasing(float(terms.stribeck[k]))] if terms.chosen[0, k] else []
     while True:                         # add what lowers it most
@@ -148,7 +153,7 @@ class _HeldOut:
 
     def __init__(self, bodies: int, rows: Sequence[tuple[slice, Array]], torque: Array,
                  counts: np.ndarray) -> None:
-        self._torque, self._counts = map(_in_stretches, (torque * counts, counts))
+        self._torque = _in_stretches(torque * counts)
         self._moved, columns = zip(*rows)
         self._rows = _in_stretches(some * count[:, None] for some, count in zip(columns, counts))
         self._columns = [np.r_[moved, first:first + _OWN] for moved, first in zip(
@@ -203,13 +208,12 @@ class _HeldOut:
     def errors(self, n: int, columns: Array) -> tuple[Array, Array]:
         """Squared errors of a joint, (m, stretches), each predicted from the other stretches.
 
-        The joint has other columns, m choices (m, B, c), in place of the sign of its velocity. Also
-        returns the smallest coefficients of the last ones, (m,). By partial regression (Frisch and
+        The joint has other columns, m choices (m, B, c), in place of the sign of its velocity; those
+        of samples that do not count are zero. Also returns the smallest coefficients of the last ones, (m,). By partial regression (Frisch and
         Waugh 1933), for which the normal equations of all joints are solved once.
         """
         A, y, size = self._rows[n], self._torque[n][..., None], self._size[n]
-        C = columns.reshape(len(columns), *y.shape[:2], -1).swapaxes(0, 1)  # (stretches, m, B, c)
-        C = C * self._counts[n][:, None, :, None]
+        C = np.ascontiguousarray(columns.reshape(len(columns), *y.shape[:2], -1).swapaxes(0, 1))
         (stretches, m, B, c), transposed = C.shape, C.swapaxes(2, 3)
         torque = np.broadcast_to(y[:, None], (stretches, m, B, 1))
         squares = transposed @ np.concatenate([C, torque], axis=3)
@@ -233,7 +237,7 @@ class _HeldOut:
     def exchange(self, n: int, columns: Array) -> None:
         """Give a joint other columns (B, c) in place of the sign of its velocity; solve again."""
         own = self._place_of_sign(n)
-        columns = columns.reshape(*self._counts[n].shape, -1) * self._counts[n][..., None]
+        columns = columns.reshape(*self._torque[n].shape, -1)
         if (columns[..., 0] == self._rows[n][..., own]).all() and columns.shape[-1] == 1:
             return
         self._rows[n] = np.concatenate([self._rows[n], columns[..., 1:]], axis=2)
