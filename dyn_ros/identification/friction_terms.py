@@ -208,9 +208,10 @@ class _HeldOut:
     def errors(self, n: int, columns: Array) -> tuple[Array, Array]:
         """Squared errors of a joint, (m, stretches), each predicted from the other stretches.
 
-        The joint has other columns, m choices (m, B, c), in place of the sign of its velocity; those
-        of samples that do not count are zero. Also returns the smallest coefficients of the last ones, (m,). By partial regression (Frisch and
-        Waugh 1933), for which the normal equations of all joints are solved once.
+        The joint has other columns, m choices (m, B, c), in place of the sign of its velocity; the
+        rows of samples that do not count are zero. Also returns the smallest coefficients of the
+        last ones, (m,). By partial regression (Frisch and Waugh 1933), for which the normal
+        equations of all joints are solved once.
         """
         A, y, size = self._rows[n], self._torque[n][..., None], self._size[n]
         C = np.ascontiguousarray(columns.reshape(len(columns), *y.shape[:2], -1).swapaxes(0, 1))
