@@ -69,6 +69,10 @@ class Columns:
             raise ValueError(self._missing(signal, missing))
         return names
 
+    def has(self, signal: str, owner: str) -> bool:
+        """Whether there is a column of a signal."""
+        return self._column(signal, owner) is not None
+
     def owners(self, signal: str) -> list[str]:
         """Return what the columns of a signal belong to, in their order."""
         names = [name for name in self.names if name not in self.given.values()]
@@ -77,7 +81,7 @@ class Columns:
 
     def ignored(self, model: Model) -> list[str]:
         """A warning about joints that the robot does not have, if any."""
-        known = {*model.position_names, *model.velocity_names, *model.joint_names}
+        known = known_names(model)
         others = dict.fromkeys(
             owner for signal in ("position", "effort") for owner in self.owners(signal)
             if not any(owner == name or owner.endswith("/" + name) for name in known))
@@ -124,6 +128,12 @@ def write(path: str | PathLike[str], columns: Mapping[str, Array]) -> None:
         for start in range(0, count, _GROUP):
             block = [column[start:start + _GROUP] for column in columns.values()]
             np.savetxt(file, np.transpose(block), "%.17g", ",")
+
+
+def known_names(model: Model) -> set[str]:
+    """The names of a robot's joints, locked ones included, and of its coordinates."""
+    return {*model.position_names, *model.velocity_names, *model.joint_names,
+            *(frame.name for frame in model.tree.frames if frame.kind != "body")}
 
 
 @contextmanager

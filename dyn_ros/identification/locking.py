@@ -13,9 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.kernel.types import Array
+from ..engine.model.drives import LARGEST
 from ..engine.model.inputs import require_model
 from ..engine.model.model import Model
-from .columns import Columns, Table, errors_of
+from ..engine.model.moments import Moment
+from .columns import Columns, Table, errors_of, known_names
+from .motion.arrays import rows_within
 from .motion.preparation import STUCK
 from .samples import Samples
 
@@ -57,7 +60,7 @@ def lock_joints(model: Model, samples: Samples,
     >>> arm.nv, motion.q.shape[1]
     (6, 6)
     """
-    reason = "as given"
+    reason = "its mean"
     if joints is None:
         joints, reason = _still(require_model(model), samples), "does not move"
     if not joints:
@@ -65,23 +68,17 @@ def lock_joints(model: Model, samples: Samples,
     if samples.f_ext is not None:
         raise ValueError("samples: joints of a recording with external forces cannot be locked; "
                          "create it with the model from Model.reduced")
-    positions, moves = {}, []
-    for name, position in joints.items():
+    for name in joints:
         _require_single(model, name)
-        own = samples.q[:, model.idx_q[model.joint_names.index(name)]]
-        positions[name] = float(own.mean() if position is None else position)
-        if np.abs(own - positions[name]).max() > STUCK:
-            moves.append(
-                f"{name}: locked at {positions[name]:.4g}, but recorded from {own.min():.4g} to "
-                f"{own.max():.4g}; the model lacks this motion, so leave the joint free, or lock "
-                "it where it was")
+    positions, warnings = _places(model, joints, {
+        name: samples.q[:, model.idx_q[model.joint_names.index(name)]] for name in joints}, reason)
     reduced = _reduced(model, positions)
     q, v = remaining(model, reduced)
     noise = samples.motion_noise
     return reduced, dataclasses.replace(
         samples, q=samples.q[:, q], v=samples.v[:, v], a=samples.a[:, v], tau=samples.tau[:, v],
         motion_noise=None if noise is None else noise[:, v],
-        warnings=(*samples.warnings, _line(positions, reason), *moves))
+        warnings=(*samples.warnings, *warnings))
 
 
 def read_tables(model: Model, tables: Sequence[Table], *,
@@ -90,7 +87,8 @@ def read_tables(model: Model, tables: Sequence[Table], *,
     """Prepare recordings of one robot from tables, with joints locked that did not move.
 
     These are the joints with neither positions nor efforts in the tables, at 0 or the nearest
-    limit, and those whose positions remain the same; see ``lock_joints``.
+    limit, and those whose positions remain the same; see ``lock_joints``. Joints that are given
+    need no efforts, and no positions if they have one.
 
     Parameters
     ----------
@@ -134,9 +132,10 @@ def read_tables(model: Model, tables: Sequence[Table], *,
     given = dict(lock or {})
     for name in given:
         _require_single(model, name)
-    owners = {owner for source in sources for signal in ("position", "effort")
-              for owner in source.owners(signal)}
-    arm, warnings = without_unrecorded(model, owners, given)
+    incomplete = {name: x for name, x in given.items() if not all(
+        source.has(signal, name) for source in sources for signal in ("position", "effort"))}
+    arm, warnings = lock_in_tables(model, [*zip(tables, sources)], incomplete,
+                                   options.get("since"), options.get("until"))
     samples = []
     for table, source in zip(tables, sources):
         with errors_of(table):
@@ -149,6 +148,20 @@ def read_tables(model: Model, tables: Sequence[Table], *,
     return lock_joints(*locked) if lock_still else locked
 
 
+def lock_in_tables(model: Model, sources: Sequence[tuple[Table, Columns]],
+                   joints: Mapping[str, float | None], since: Moment | None = None,
+                   until: Moment | None = None) -> tuple[Model, tuple[str, ...]]:
+    """The robot without joints that are given, or have no columns in any table, and warnings."""
+    arm, warnings = without_unrecorded(model, {
+        owner for _, source in sources for signal in ("position", "effort")
+        for owner in source.owners(signal)}, joints)
+    left = {name: x for name, x in joints.items() if name in arm.joint_names}
+    positions, more = _places(arm, left, {name: np.concatenate([np.zeros(0), *(
+        _recorded(table, source, name, since, until) for table, source in sources
+        if source.has("position", name))]) for name in left})
+    return _reduced(arm, positions) if positions else arm, (*warnings, *more)
+
+
 def without_unrecorded(model: Model, recorded: Collection[str],
                        positions: Mapping[str, float | None]) -> tuple[Model, tuple[str, ...]]:
     """The robot without joints of which nothing was recorded, and a warning that names them.
@@ -157,7 +170,7 @@ def without_unrecorded(model: Model, recorded: Collection[str],
     recorded of all joints; and none whose name is similar to what was recorded of no joint.
     """
     ends = {*recorded, *(name.rpartition("/")[2] for name in recorded)}
-    unknown = sorted(ends - {*model.position_names, *model.velocity_names, *model.joint_names})
+    unknown = sorted(ends - known_names(model))
     absent = [name for name in _single(model) if name not in ends]
     locked = {}
     for name in absent if len(absent) < len(_single(model)) else ():
@@ -208,6 +221,36 @@ def _still(model: Model, samples: Samples) -> dict[str, float | None]:
     return still if len(still) < sum(count > 0 for count in model.nvs) else {}
 
 
+def _recorded(table: Table, source: Columns, name: str, since: Moment | None,
+              until: Moment | None) -> Array:
+    """The positions of a joint in an interval of a table."""
+    with errors_of(table):
+        positions, time = source.read(source.signal("position", [name]), source.time())
+        rows = rows_within(since, until, time[:, 0])
+    return positions[rows & (np.abs(positions[:, 0]) < LARGEST), 0]
+
+
+def _places(model: Model, joints: Mapping[str, float | None], recorded: Mapping[str, Array],
+            reason: str = "its mean") -> tuple[dict[str, float], list[str]]:
+    """Where joints are locked, and warnings: those without a position are so for this reason."""
+    groups: dict[str, dict[str, float]] = {}
+    moves = []
+    for name, position in joints.items():
+        own, why = recorded[name], "as given"
+        if position is None:
+            why = reason if len(own) else "no positions"
+            position = own.mean() if len(own) else _nearest_to_zero(model, name)
+        position = float(position)
+        groups.setdefault(why, {})[name] = position
+        if np.abs(own - position).max(initial=0.0) > STUCK:
+            moves.append(
+                f"{name}: locked at {position:.4g}, but recorded from {own.min():.4g} to "
+                f"{own.max():.4g}; the model lacks this motion, so leave the joint free, or lock "
+                "it where it was")
+    positions = {name: x for group in groups.values() for name, x in group.items()}
+    return positions, [*(_line(group, why) for why, group in groups.items()), *moves]
+
+
 def _reduced(model: Model, positions: Mapping[str, float]) -> Model:
     reduced = model.reduced(positions)
     if not reduced.nv:
@@ -221,5 +264,5 @@ def _nearest_to_zero(model: Model, name: str) -> float:
     return float(np.clip(0.0, model.lower[k], model.upper[k]))
 
 
-def _line(positions: Mapping[str, Array | float], reason: str) -> str:
+def _line(positions: Mapping[str, float], reason: str) -> str:
     return f"locked: {', '.join(f'{name} = {x:.4g}' for name, x in positions.items())} ({reason})"

@@ -72,6 +72,20 @@ def test_locked_joints(table, tmp_path, capsys):
     assert "locked: wrist_3_joint = " in shown.err and "wrist_3" not in shown.out
 
 
+@pytest.mark.parametrize("options", [(), ("--workers", "1")])
+def test_a_locked_joint_needs_no_efforts(table, tmp_path, capsys, options):
+    names, *rows = (line.split(",")[:-1] for line in table.read_text().splitlines())
+    assert "effort.wrist_3_joint" not in names
+    path = tmp_path / "without.csv"
+    path.write_text("\n".join(map(",".join, [names, *rows])) + "\n")
+    assert run("identify", UR10, path, *options) == 2
+    assert "wrist_3_joint'" in capsys.readouterr().err
+    assert run("identify", UR10, path, "--lock", "wrist_3_joint", *options) == 0
+    shown = capsys.readouterr()
+    assert "locked: wrist_3_joint = " in shown.out + shown.err
+    assert len(re.findall("^ [a-z]+_.*joint", shown.out, re.MULTILINE)) == 5
+
+
 def test_drives_of_locked_joints_are_kept(table, tmp_path):
     drives, output = tmp_path / "drives.yaml", tmp_path / "new.urdf"
     drives.write_text("joints: {wrist_3_joint: {unit: A, gain: 2.5, gravity_compensated: true}, "

@@ -79,12 +79,36 @@ def test_a_joint_that_is_given_is_locked_where_it_was(recording):
     arm, locked = dyn_ros.lock_joints(whole, samples, {"panda_joint7": None})
     assert arm.nv == 6 and np.array_equal(locked.v, samples.v[:, ~still])
     mean = samples.q[:, 6].mean()
-    assert f"locked: panda_joint7 = {mean:.4g} (as given)" in locked.warnings
+    assert f"locked: panda_joint7 = {mean:.4g} (its mean)" in locked.warnings
     low, high = samples.q[:, 6].min(), samples.q[:, 6].max()
     assert locked.warnings[-1].startswith(f"panda_joint7: locked at {mean:.4g}, but recorded from "
                                           f"{low:.4g} to {high:.4g}; the model lacks this motion")
     same = whole.reduced({"panda_joint7": mean}).inertial_parameters
     assert np.array_equal(arm.inertial_parameters, same)
+
+
+@pytest.mark.parametrize("signals, position, line", [
+    (["effort"], None, "panda_joint7 = {:.4g} (its mean)"),
+    (["effort"], 0.5, "panda_joint7 = 0.5 (as given)"),
+    (["position"], 0.5, "panda_joint7 = 0.5 (as given)"),
+    (["position"], None, "panda_joint7 = 0 (no positions)"),
+    (["position", "effort"], None, "panda_joint7 = 0 (no columns)")])
+def test_a_joint_that_is_given_needs_no_columns(recording, signals, position, line):
+    table = recording.table()
+    for signal in signals:
+        del table[f"{signal}.panda_joint7"]
+    inside = slice(1000, 6000)
+    arm, samples = dyn_ros.read_tables(recording.true, [table], since="+2", until="+12",
+                                       lock={"panda_joint7": position})
+    assert arm.nv == 6 and samples.q.shape[1] == 6
+    mean = recording.q[inside, 6].mean()
+    assert f"locked: {line.format(mean)}" in samples.warnings
+    assert any("but recorded from" in text for text in samples.warnings) == (
+        "position" not in signals)
+    assert not any("does not have" in text for text in samples.warnings)
+    x = float(line.split()[2]) if position is not None or "position" in signals else mean
+    assert np.allclose(arm.inertial_parameters, recording.true.reduced(
+        {"panda_joint7": x}).inertial_parameters, atol=1e-12)
 
 
 def test_nothing_is_locked_if_all_joints_move(recording):

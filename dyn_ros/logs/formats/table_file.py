@@ -31,7 +31,10 @@ _LAST_TIME = 2 ** 62            # ns
 
 
 class _Joints(NamedTuple):
-    """Columns of the joints of one topic; no columns of a signal that not all joints have."""
+    """Columns of the joints of one topic; no velocities if some are missing.
+
+    The names of missing efforts are empty.
+    """
 
     topic: str
     names: tuple[str, ...]
@@ -79,7 +82,7 @@ class _Columns:
 
     def names(self, topics: Collection[str]) -> list[str]:
         names = [name for joints in self.joints if joints.topic in topics
-                 for group in joints.columns for name in group]
+                 for group in joints.columns for name in group if name]
         names += [name for base in self.bases if base.topic in topics
                   for name in (*base.pose, *base.twist) if name]
         return list(dict.fromkeys((self.time, *names)))
@@ -96,8 +99,8 @@ def _joints(topic: str, signals: dict[str, dict[str, str]], used: set[str]) -> _
     columns: list[tuple[str, ...]] = []
     for signal in _SIGNALS:
         by_owner = signals[signal]
-        is_complete = all(name in by_owner for name in names)
-        columns.append(tuple(by_owner[name] for name in names) if is_complete else ())
+        is_used = signal == "effort" or all(name in by_owner for name in names)
+        columns.append(tuple(by_owner.get(name, "") for name in names) if is_used else ())
     return _Joints(topic, names, tuple(columns))
 
 

@@ -600,15 +600,16 @@ def test_tables(tmp_path, suffix, monkeypatch):
 
 
 def test_tables_of_plotjuggler(tmp_path):
-    """Two topics with samples at different times; without velocities of one joint."""
+    """Two topics with samples at different times; without velocities, and efforts of one joint."""
     path = tmp_path / "a.csv"
     path.write_text("__time,/left/joint_states/a/position,/left/joint_states/a/velocity,"
-                    "/left/joint_states/b/position,/right/joint_states/a/position\n"
-                    "1.5,1,2,3,\n1.6,,,,4\n\n1.7,5,6,nan,7\n")
+                    "/left/joint_states/b/position,/right/joint_states/a/position,"
+                    "/left/joint_states/b/effort\n"
+                    "1.5,1,2,3,,8\n1.6,,,,4,\n\n1.7,5,6,nan,7,\n")
     found, decoder = decoded(files.open_source(path), ["/left/joint_states", "/right/joint_states"])
     s = 10**8
     assert str(found) == str([
-        ("/left/joint_states", 15 * s, 15 * s, ("a", "b"), (1.0, 3.0), (), ()),
+        ("/left/joint_states", 15 * s, 15 * s, ("a", "b"), (1.0, 3.0), (), (np.nan, 8.0)),
         ("/right/joint_states", 16 * s, 16 * s, ("a",), (4.0,), (), ()),
         ("/left/joint_states", 17 * s, 17 * s, ("a", "b"), (5.0, np.nan), (), ()),
         ("/right/joint_states", 17 * s, 17 * s, ("a",), (7.0,), (), ())])
