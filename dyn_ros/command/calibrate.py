@@ -32,7 +32,8 @@ def add_calibrate(commands: Commands) -> None:
     command.add_argument("--cutoff", type=positive, default=10.0, metavar="HZ",
                          help="of the filter of positions for velocities (default: 10)")
     recorded.add_columns(command)
-    recorded.add_lock(command, "its mean, in tables")
+    recorded.add_lock(command, "its mean, in tables", ". Joints without columns in tables are "
+                                                      "locked anyway")
     command.add_argument("--false-alarms", type=positive, default=0.1, metavar="PER_HOUR",
                          help="rate of false alarms to aim at (default: 0.1)")
     arguments.add_observer(command, "a tenth of the sampling rate, up to 100", "the gain")

@@ -40,7 +40,8 @@ def add_log(commands: Commands) -> None:
     arguments.add_root_joint(command)
     recorded.add_velocity(command)
     recorded.add_columns(command)
-    recorded.add_lock(command, "its mean, in tables")
+    recorded.add_lock(command, "its mean, in tables", ". Joints without columns in tables are "
+                                                      "locked anyway")
     command.add_argument("--compute", nargs="+", action="extend", metavar="QUANTITY",
                          choices=QUANTITIES, default=[],
                          help=f"any of {', '.join(QUANTITIES)} (default: state)")
@@ -144,7 +145,8 @@ def _prepared(options: argparse.Namespace, out: Path) -> Log:
         columns={} if whole is None else recorded.given_columns(options, whole, paths))
     robot = None
     if model is not None:
-        content = f"{arguments.robot_text(options)}{options.lock}{options.columns}".encode()
+        content = (f"{arguments.robot_text(options)}{options.lock}{options.columns}"
+                   f"{model.joint_names}").encode()
         if options.drives is not None:
             content += options.drives.read_bytes()
         robot = hashlib.sha256(content).hexdigest()[:16]

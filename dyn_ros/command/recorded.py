@@ -7,12 +7,10 @@ import argparse
 import dataclasses
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..logs.formats import is_table
 from . import arguments
@@ -72,27 +70,22 @@ def given_columns(options: argparse.Namespace, model: Model, paths: Sequence[Pat
 
 
 def locked(options: argparse.Namespace, model: Model, paths: Sequence[Path]) -> Model:
-    """The robot with the joints of ``--lock`` locked; without a position, at its mean in tables."""
+    """The robot with the joints of ``--lock`` locked, and those without columns in tables."""
     lock = arguments.once("--lock", options.lock)
-    unknown = [name for name, position in lock.items() if position is None]
-    tables = {path: _columns(options, model, path) for path in paths if unknown and is_table(path)}
-    for name in unknown:
-        means = [own.mean() for path, columns in tables.items()
-                 if name in columns.owners("position")
-                 and (own := _positions(options, path, columns, name)).size]
-        if means:
-            lock[name] = float(np.mean(means))
-            print(f"locked: {name} = {lock[name]:.4g} (its mean)", file=sys.stderr)
-    return reduced(model, [*lock.items()])
-
-
-def _positions(options: argparse.Namespace, path: Path, columns: Columns, name: str) -> Array:
-    """The positions of a joint in the interval of ``--since`` and ``--until``."""
-    from ..identification.motion.arrays import rows_within
-    with reported(path, always=True):
-        positions, time = columns.read(columns.signal("position", [name]), columns.time())
-        rows = rows_within(options.since, options.until, time[:, 0])
-    return positions[rows & np.isfinite(positions[:, 0]), 0]
+    if not all(map(is_table, paths)):
+        return reduced(model, options.lock)
+    from ..identification.locking import lock_in_tables
+    tables = []
+    for path in paths:
+        with suppress(UsageError):          # which whoever reads the table reports
+            tables.append((path, _columns(options, model, path)))
+    unknown = {name: x for name, x in lock.items() if x is None and name in model.joint_names}
+    with reported():
+        arm = reduced(model, [pair for pair in lock.items() if pair[0] not in unknown])
+        arm, lines = lock_in_tables(arm, tables, unknown, options.since, options.until)
+    for line in lines:
+        print(f"warning: {line}", file=sys.stderr)
+    return arm
 
 
 def _columns(options: argparse.Namespace, model: Model, path: Path) -> Columns:

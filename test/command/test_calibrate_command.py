@@ -171,14 +171,49 @@ def test_contacts_of_parts_are_joined():
     assert contacts_in(time, np.full((10, 2), np.nan), np.ones((10, 2)), ("a", "b")) == []
 
 
-def test_a_joint_that_was_not_recorded_is_named(place, capsys):
+def without_wrist(place, path, name=""):
+    """A recording without the columns of a joint, or with columns of another name."""
     header, *rows = (place / "free_1.csv").read_text().splitlines()
+    if name:
+        header = header.replace("wrist_3_joint", name)
     kept = [n for n, name in enumerate(header.split(",")) if not name.endswith("wrist_3_joint")]
-    (place / "partial.csv").write_text("\n".join(
-        ",".join(np.array(line.split(","))[kept]) for line in [header, *rows[:500]]))
-    assert run("calibrate", place / "arm.urdf", place / "partial.csv", "-o",
-               place / "none.yaml") == 2
-    assert "the position of wrist_3_joint is unknown" in " ".join(capsys.readouterr().err.split())
+    path.write_text("\n".join(",".join(np.array(line.split(","))[kept])
+                              for line in [header, *rows]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("options, line", [
+    ([], "locked: wrist_3_joint = 0 (no columns)"),
+    (["--lock", "wrist_3_joint"], "locked: wrist_3_joint = 0 (no columns)"),
+    (["--lock", "wrist_2_joint=0"], "locked: wrist_3_joint = 0 (no columns)"),
+    (["--lock", "wrist_3_joint=0.5"], "")])
+def test_a_joint_without_columns_is_locked(place, tmp_path, capsys, options, line):
+    table = without_wrist(place, tmp_path / "partial.csv")
+    (tmp_path / "empty.csv").touch()
+    for command in (["calibrate", place / "arm.urdf", table, "-o", tmp_path / "x.yaml"],
+                    ["log", table, "--robot", place / "arm.urdf", "--workers", 1]):
+        assert run(*command, *options) == 0
+        error = capsys.readouterr().err
+        assert error.count("locked: ") == bool(line) and line in error
+    assert run("log", table, tmp_path / "empty.csv", "--robot", place / "arm.urdf", "--workers", 1,
+               *options) == 1
+    shown = capsys.readouterr()
+    assert "empty.csv: is empty" in shown.err and "6,000 states" in shown.out
+
+
+def test_a_joint_with_columns_in_another_table_is_not_locked(place, tmp_path, capsys):
+    """Nor one whose name is similar to that of columns, nor with recordings of other kinds."""
+    table = without_wrist(place, tmp_path / "partial.csv")
+    other = without_wrist(place, tmp_path / "other.csv", "wrist_3_jnt")
+    for paths in ([table, place / "free_1.csv"], [other]):
+        assert run("calibrate", place / "arm.urdf", *paths, "-o", tmp_path / "none.yaml") == 2
+        assert "csv: no complete state: the position of wrist_3_joint is unknown" in " ".join(
+            capsys.readouterr().err.split())
+    (tmp_path / "run.mcap").write_bytes(b"nothing of the kind")
+    assert run("log", tmp_path, "--robot", place / "arm.urdf", "--workers", 1) == 1
+    assert "locked" not in capsys.readouterr().err
+    assert run("log", tmp_path, "--robot", place / "arm.urdf", "--lock", "wrist_3_joint") == 2
+    assert "such as --lock wrist_3_joint=0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("rows, time, values, message", [
@@ -254,19 +289,12 @@ def test_columns_with_other_names(place, numbered, tmp_path, capsys, table, colu
 
 def test_locked_joints(place, tmp_path, capsys):
     """A joint that was not recorded, and one that was."""
-    header, *rows = (place / "free_1.csv").read_text().splitlines()
-    kept = [n for n, name in enumerate(header.split(",")) if not name.endswith("wrist_3_joint")]
-    table = tmp_path / "partial.csv"
-    table.write_text("\n".join(",".join(np.array(line.split(","))[kept]) for line in [
-        header, *rows]) + "\n")
+    table = without_wrist(place, tmp_path / "partial.csv")
     robot = [place / "arm.urdf", "--drives", place / "arm.drives.yaml"]
     lock = ["--lock", "wrist_3_joint=0.5", "--lock", "shoulder_pan_joint"]
     thresholds = tmp_path / "thresholds.yaml"
     assert run("calibrate", robot[0], table, *robot[1:], "-o", thresholds, *lock) == 0
     assert len(parameters(thresholds)["thresholds.fixed"]) == 4
-    assert run("calibrate", robot[0], table, *robot[1:], "-o", thresholds, "--lock",
-               "wrist_3_joint") == 2
-    assert "such as --lock wrist_3_joint=0" in capsys.readouterr().err
     assert run("log", table, "--robot", *robot, "--compute", "contacts", "--thresholds", thresholds,
                "--workers", 1, *lock) == 0
     shown = capsys.readouterr()
