@@ -227,8 +227,10 @@ def _require_options(regularization: float, huber: float | None, held_out: float
 def _require_samples(unknowns: Unknowns, samples: Samples) -> None:
     needed = max(100, 10 * int(unknowns.active.sum()) // max(unknowns.model.nv, 1))
     if len(samples) < needed:
-        raise ValueError(f"samples: expected at least {needed} to identify {unknowns.model!r}, got "
-                         f"{len(samples)}; record for longer")
+        period = np.median(np.diff(samples.time)) if len(samples) > 1 else 0.0
+        raise ValueError(f"samples: expected at least {needed} to identify {unknowns.model.name!r},"
+                         f" got {len(samples)} that the filter leaves; record for at least "
+                         f"{period * (needed - len(samples)):.2g} s longer")
     if max(samples.v.max(), -samples.v.min()) < STILL:
         raise ValueError("samples: no joint moves; record a motion, such as one of dyn_ros.excite")
 

@@ -123,6 +123,8 @@ class Csv:
         self._path = path
         with open(path, "rb") as file:
             self._head = file.readline()
+        if not self._head:
+            raise ValueError("the table is empty: 0 bytes")
         self.names = self._names()
         self._has_names = not _are_numbers(self.names)
         if not self._has_names:

@@ -158,10 +158,10 @@ def _of_velocities(model: Model, limits: CalibratedThresholds, others: Calibrate
 
 def _read(model: Model, path: Path, request: Mapping[str, Any]) -> PartStates:
     wanted = Request(model, size=float("inf"), **request)
-    selection, parts, damage, interval = prepared(
-        open_source(path, wanted.columns.get(path)), wanted)
-    if damage:
-        raise ValueError(f"{path}: {damage}")
+    source = open_source(path, wanted.columns.get(path))
+    if source.damage:
+        raise ValueError(f"{path}: {source.damage}")
+    selection, parts, _, interval = prepared(source, wanted)
     if not parts:
         raise ValueError(f"{path}: there are no states" + (
             "; check --since and --until" if interval else ", nor messages; record it again"))

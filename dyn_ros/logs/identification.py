@@ -186,10 +186,11 @@ def _samples(path: Path, model: Model, request: Request, cutoff: float | None,
 
 def _require_no_contacts(paths: Sequence[Path], model: Model, given: Given) -> None:
     for path in paths:
-        if is_table(path) and Columns(path, model, given.get(path)).owners("in_contact"):
-            raise ValueError(f"{path}: contacts, the columns in_contact, cannot be used when "
-                             "recordings are processed in parts; leave out workers and scheduler, "
-                             "and pass shorter recordings")
+        with errors_of(path):
+            if is_table(path) and Columns(path, model, given.get(path)).owners("in_contact"):
+                raise ValueError("contacts, the columns in_contact, cannot be used when recordings "
+                                 "are processed in parts; leave out workers and scheduler, and "
+                                 "pass shorter recordings")
 
 
 def _all_parts(workers: Workers, paths: Sequence[Path], request: Request,

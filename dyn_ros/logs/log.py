@@ -24,7 +24,7 @@ from .run.plan import Part
 from .run.workers import Call
 from .selection import Prepared, Request, Selection, prepare
 from .units import wrong_units
-from .velocities import velocity_notes
+from .velocities import are_rates, velocity_notes
 from .write import bag, parquet
 from .write.columns import REQUIREMENTS, Table
 from .write.results import Folder, Origin, alone, folders
@@ -80,7 +80,7 @@ class Write:
         return {"file": file.name if len(table) else None, "messages": part.messages,
                 "states": len(table), "rejected": rejected,
                 "problems": [*part.problems, *filter(None, [incomplete])],
-                "notes": [*notes_of(part), *_unknown_signals(model, part, table, self.quantities),
+                "notes": [*notes_of(part), *_unknown_signals(model, part, table, self),
                           *(self._contradictions(model, part) if planned.number == 0 else ())],
                 "summary": Summary.of(table).to_dict(), "contacts": contacts}
 
@@ -92,15 +92,15 @@ class Write:
             yield from wrong_units(model, part.own, self.settings)
 
 
-def _unknown_signals(model: Model, part: PartStates, table: Table,
-                     quantities: Sequence[str]) -> Iterator[str]:
+def _unknown_signals(model: Model, part: PartStates, table: Table, write: Write) -> Iterator[str]:
     """The joints without velocities or efforts, because of which a quantity is unknown."""
     required = " ".join(
-        REQUIREMENTS[quantity] for quantity in quantities if quantity in REQUIREMENTS
+        REQUIREMENTS[quantity] for quantity in write.quantities if quantity in REQUIREMENTS
         and all(np.isnan(values).all() for name, values in table.columns.items()
                 if name.partition(".")[0] == quantity))
     states = part.own
-    for signal, values in (("velocities", states.v), ("efforts", states.tau)):
+    rates = are_rates(model, states, write.settings)       # of which `velocity_notes` speak
+    for signal, values in (("velocities", np.where(rates, 0.0, states.v)), ("efforts", states.tau)):
         unknown = np.isnan(values).all(axis=0)
         if signal in required and len(values) and unknown.any():
             names = [model.velocity_names[i] for i in np.flatnonzero(unknown)]

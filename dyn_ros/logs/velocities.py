@@ -3,10 +3,13 @@
 """Velocities of states: those that were measured, or rates of the positions."""
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from ..engine.kernel.types import Array
 from ..engine.model.model import Model
 from ..identification.motion import filtering
 from ..identification.motion.lag import late_velocities
@@ -24,10 +27,21 @@ def from_positions(model: Model, states: Any, settings: Settings) -> Any:
     They are NaN near the ends of a run, where the filter has not settled. Joints with several
     coordinates keep their velocities.
     """
-    rates = _wanted(model, states, settings)
+    rates = are_rates(model, states, settings)
     if not rates.any():
         return states
     v = np.where(rates, np.nan, states.v)
+    for rows, time, cutoff, inner in _filtered(states, settings):
+        for joint in filtering.joint_slices(model):
+            if rates[joint.v.start]:
+                q = np.unwrap(states.q[rows, joint.q.start])
+                v[rows[inner], joint.v.start] = filtering.derivatives(time, q, cutoff, 1)[1][inner]
+    return states._replace(v=v)
+
+
+def _filtered(states: Any, settings: Settings
+              ) -> Iterator[tuple[np.ndarray, Array, float, slice]]:
+    """Runs that are longer than the filter settles: rows, times, cutoff, and the rows that remain."""
     for rows in runs(states.stamp, states.behind <= round(settings.max_gap * 1e9),
                      settings.max_gap):
         if len(rows) < FEWEST:
@@ -36,17 +50,11 @@ def from_positions(model: Model, states: Any, settings: Settings) -> Any:
         rate = (len(rows) - 1) / time[-1]
         cutoff = min(settings.cutoff, filtering.HIGHEST * rate)
         margin = filtering.settling_samples(rate, cutoff)
-        if len(rows) <= 2 * margin:
-            continue
-        inner = slice(margin, len(rows) - margin)
-        for joint in filtering.joint_slices(model):
-            if rates[joint.v.start]:
-                q = np.unwrap(states.q[rows, joint.q.start])
-                v[rows[inner], joint.v.start] = filtering.derivatives(time, q, cutoff, 1)[1][inner]
-    return states._replace(v=v)
+        if len(rows) > 2 * margin:
+            yield rows, time, cutoff, slice(margin, len(rows) - margin)
 
 
-def _wanted(model: Model, states: Any, settings: Settings) -> np.ndarray:
+def are_rates(model: Model, states: Any, settings: Settings) -> np.ndarray:
     """Whether the velocities of each joint are the rates of its positions, (nv,)."""
     absent = np.isnan(states.v).all(axis=0)
     if settings.velocity is not None or not len(states.v):
@@ -57,11 +65,17 @@ def _wanted(model: Model, states: Any, settings: Settings) -> np.ndarray:
 
 def velocity_notes(model: Model, states: Any, settings: Settings) -> list[str]:
     """What is unusual about the velocities of states."""
-    rates = _wanted(model, states, settings)
+    rates = are_rates(model, states, settings)
     if rates.any():
-        names = [model.velocity_names[k] for k in np.flatnonzero(rates)]
-        return [f"the velocities of {abbreviated(names)} are computed from the positions, with a "
-                f"filter of {settings.cutoff:g} Hz"]
+        names = abbreviated([model.velocity_names[k] for k in np.flatnonzero(rates)])
+        if any(_filtered(states, settings)):
+            return [f"the velocities of {names} are computed from the positions, with a filter of "
+                    f"{settings.cutoff:g} Hz"]
+        period = 1e-9 * np.median(np.diff(states.stamp)) if len(states.stamp) > 1 else math.nan
+        return [f"the velocities of {names} cannot be computed from the positions: expected stamps "
+                "in s and a motion without gaps that is longer than a filter of "
+                f"{settings.cutoff:g} Hz takes to settle, got {len(states.stamp)} states with a "
+                f"sampling period of {period:.6g} s; convert other units, or record for longer"]
     known = np.isfinite(states.v).all(axis=1)
     moving = runs(states.stamp, known, settings.max_gap)
     if not moving:

@@ -217,7 +217,8 @@ def test_a_joint_with_columns_in_another_table_is_not_locked(place, tmp_path, ca
 
 
 @pytest.mark.parametrize("rows, time, values, message", [
-    (0, "{:.2f}", "{}", "there are no states, nor messages; record it again"),
+    (-1, "", "", "is empty: 0 bytes"),
+    (0, "{:.2f}", "{}", "has no rows"),
     (1, "{:.2f}", "{}", "expected states with stamps that advance, got 1 from 0.000000 s"),
     (50, "1.0", "{}", "expected states with stamps that advance, got 50 from 1.000000 s"),
     (50, "1e30", "{}", "no row has a usable time, the first: 1e+30 in the column 'time'; convert"),
@@ -228,13 +229,14 @@ def test_recordings_without_states(place, tmp_path, capsys, rows, time, values, 
     wrong = tmp_path / "wrong.csv"
     wrong.write_text("\n".join([names, *(
         ",".join([time.format(0.01 * k), *(values.format(x) for x in line.split(",")[1:])])
-        for k, line in enumerate(lines[:rows]))]) + "\n")
+        for k, line in enumerate(lines[:rows]))]) + "\n" if rows >= 0 else "")
     assert run("calibrate", place / "arm.urdf", wrong, "-o", tmp_path / "thresholds.yaml") == 2
     error = capsys.readouterr().err
     assert f"wrong.csv: {message}" in error and "Warning" not in error
-    run("log", wrong, "--robot", place / "arm.urdf", "--compute", "contacts", "--thresholds",
-        place / "thresholds.yaml", "--workers", 1)
+    code = run("log", wrong, "--robot", place / "arm.urdf", "--compute", "contacts", "--thresholds",
+               place / "thresholds.yaml", "--workers", 1)
     error = capsys.readouterr().err
+    assert rows > 0 or (code == 1 and message in error)
     assert error and "Warning" not in error and "zero-size" not in error
 
 
@@ -432,9 +434,32 @@ def test_velocities_from_positions(place, tmp_path, capsys):
         assert found in shown.out and "computed from the positions" in shown.err
     table = columns.Columns(next((tmp_path / "other").rglob("*.parquet")))
     assert np.isnan(table.read(["velocity.elbow_joint"])[0]).all()      # as recorded
+    path = tmp_path / "no_efforts.csv"
+    path.write_text("\n".join(",".join(line.split(",")[:7]) for line in (
+        place / "free_1.csv").read_text().splitlines()) + "\n")
+    assert run("log", path, "--robot", robot[0], "--compute", "residual", "--workers", 1) == 0
+    error = capsys.readouterr().err
+    assert "the efforts of shoulder_pan_joint" in error and "computed from the positions" in error
+    assert "the velocities of shoulder_pan_joint" in error and error.count("are unknown") == 1
     assert run("calibrate", robot[0], tmp_path / "free_1.csv", "--velocity", "-o",
                tmp_path / "none.yaml") == 2
     assert "they require velocities and efforts of all joints" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("scale, rows, got", [
+    (1e3, 500, "500 states with a sampling period of 10 s; convert other units"),
+    (1.0, 15, "15 states with a sampling period of 0.01 s; convert other units, or record for lon")])
+def test_velocities_that_cannot_be_computed(place, tmp_path, capsys, scale, rows, got):
+    """Stamps in ms, or a recording that is too short."""
+    names, *lines = without_velocities((place / "free_1.csv").read_text()).splitlines()[:rows + 1]
+    (tmp_path / "run.csv").write_text("\n".join([names, *(
+        ",".join([repr(scale * float(line.split(",")[0])), *line.split(",")[1:]])
+        for line in lines)]) + "\n")
+    assert run("log", tmp_path / "run.csv", "--robot", place / "arm.urdf", "--compute", "residual",
+               "--workers", 1) == 0
+    error = capsys.readouterr().err
+    assert "joint cannot be computed from the positions: expected stamps in s" in error
+    assert got in error and "are computed" not in error and "are unknown" not in error
 
 
 def test_velocities_that_are_late(place, tmp_path, capsys):

@@ -188,6 +188,12 @@ def test_an_interval_of_a_table(table, capsys):
      "'missing.csv' does not exist: expected"),
     (["recording.csv", "--workers", "1", "--columns", "time=t"],
      "recording.csv: columns: time: the table has no column 't'"),
+    (["empty.csv"], "empty.csv: the table is empty: 0 bytes"),
+    (["empty.csv", "--workers", "1"], "empty.csv: the table is empty: 0 bytes"),
+    (["head.csv"], "head.csv: the table has no rows"),
+    (["head.csv", "--workers", "1"], "head.csv: has no rows"),
+    (["recording.csv", "--until", "+0.9", "--cutoff", "5"], "samples: expected at least 140 to "
+     "identify 'ur10', got 50 that the filter leaves; record for at least 0.18 s longer"),
     (["recording.csv", "--lock", "wrist_4_joint"], "no joint 'wrist_4_joint'"),
     (["recording.csv", "--stribeck", "1e-300"], "at least 1e-06, got 1e-300"),
     (["missing.csv"], "'missing.csv' does not exist: expected a file that ends with"),
@@ -205,6 +211,8 @@ def test_an_interval_of_a_table(table, capsys):
 ])
 def test_errors_name_the_value(table, monkeypatch, capsys, arguments, words):
     monkeypatch.chdir(table.parent)
+    (table.parent / "empty.csv").touch()
+    (table.parent / "head.csv").write_text(table.read_text().partition("\n")[0] + "\n")
     assert run("identify", UR10, *arguments) == 2
     assert words in capsys.readouterr().err
 

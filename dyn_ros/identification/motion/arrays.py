@@ -35,7 +35,9 @@ def within(since: Moment | None, until: Moment | None, time: Array, *columns: Ar
            ) -> tuple[Array, ...]:
     """The rows of columns in a half-open interval, and their times [s]."""
     rows = rows_within(since, until, time)
-    if len(time) and not rows.any():
+    if not len(time):
+        raise ValueError("the table has no rows")
+    if not rows.any():
         raise ValueError(f"since, until: no sample is in this interval, got {since!r} to {until!r};"
                          f" the stamps are {readable(time.min())} to {readable(time.max())} s")
     return *(column[rows] for column in columns), time[rows]

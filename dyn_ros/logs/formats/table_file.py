@@ -151,6 +151,8 @@ def scan(path: Path, given: Mapping[str, str] | None = None) -> Scan:
         problems.update({f"no row has a usable time, the first: {unusable[0]:.6g} in the column "
                          f"{columns.time!r}; convert other units to s, below "
                          f"{1e-9 * _LAST_TIME:.2g}": None})
+    if not (spans or problems or table.damage):
+        problems["has no rows"] = None
     ends = [span._replace(place=(*span.place, n == 0, n == len(spans) - 1))
             for n, span in enumerate(spans)]
     return Scan(columns.topics(count), tuple(ends), "; ".join((*problems, *table.damage)))
