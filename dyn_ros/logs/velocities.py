@@ -41,7 +41,7 @@ def from_positions(model: Model, states: Any, settings: Settings) -> Any:
 
 def _filtered(states: Any, settings: Settings
               ) -> Iterator[tuple[np.ndarray, Array, float, slice]]:
-    """Runs that are longer than the filter settles: rows, times, cutoff, and the rows that remain."""
+    """Runs that are longer than the filter settles: rows, times, cutoff, and what remains."""
     for rows in runs(states.stamp, states.behind <= round(settings.max_gap * 1e9),
                      settings.max_gap):
         if len(rows) < FEWEST:

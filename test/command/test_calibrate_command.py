@@ -448,7 +448,7 @@ def test_velocities_from_positions(place, tmp_path, capsys):
 
 @pytest.mark.parametrize("scale, rows, got", [
     (1e3, 500, "500 states with a sampling period of 10 s; convert other units"),
-    (1.0, 15, "15 states with a sampling period of 0.01 s; convert other units, or record for lon")])
+    (1.0, 15, "15 states with a sampling period of 0.01 s; convert other units, or record")])
 def test_velocities_that_cannot_be_computed(place, tmp_path, capsys, scale, rows, got):
     """Stamps in ms, or a recording that is too short."""
     names, *lines = without_velocities((place / "free_1.csv").read_text()).splitlines()[:rows + 1]
