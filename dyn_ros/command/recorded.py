@@ -101,7 +101,7 @@ def read(options: argparse.Namespace, model: Model, paths: Sequence[Path],
 
     Joints that were not recorded are locked, those that do not move if ``lock_still``.
     """
-    from ..identification import Samples, lock_joints, read_tables
+    from ..identification import lock_joints, read_tables
     lock, columns = arguments.once("--lock", options.lock), arguments.once(
         "--columns", options.columns)
     prepared: dict[str, Any] = dict(cutoff=options.cutoff, since=options.since,
@@ -112,10 +112,11 @@ def read(options: argparse.Namespace, model: Model, paths: Sequence[Path],
             columns=columns or None, **prepared)
     if options.columns:
         raise UsageError("--columns: only for tables")
+    from ..identification.locking import concatenated
     from ..logs.identification import recorded_robot
     arm, warnings = recorded_robot(reduced(model, options.lock), paths, options.topic or None)
-    samples = Samples.concatenate([read_one(options, model, arm, path, **prepared)
-                                   for path in paths])
+    samples = concatenated([read_one(options, model, arm, path, **prepared) for path in paths],
+                           paths)
     samples = dataclasses.replace(samples, warnings=(*warnings, *samples.warnings))
     return lock_joints(arm, samples) if lock_still else (arm, samples)
 

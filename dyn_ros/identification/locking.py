@@ -7,6 +7,8 @@ import copy
 import dataclasses
 import difflib
 from collections.abc import Collection, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,8 @@ from .columns import Columns, Table, errors_of, known_names
 from .motion.arrays import rows_within
 from .motion.preparation import STUCK
 from .samples import Samples
+
+_NAMED = 3              # recordings in a warning
 
 
 def lock_joints(model: Model, samples: Samples,
@@ -141,11 +145,29 @@ def read_tables(model: Model, tables: Sequence[Table], *,
         with errors_of(table):
             own = None if columns is None else source.given
             samples.append(Samples.from_table(arm, table, columns=own, **options))
-    joined = Samples.concatenate(samples)
+    joined = concatenated(samples, tables)
     joined = dataclasses.replace(joined, warnings=(*warnings, *joined.warnings))
     given = {name: x for name, x in given.items() if name in arm.joint_names}
     locked = lock_joints(arm, joined, given)
     return lock_joints(*locked) if lock_still else locked
+
+
+def concatenated(samples: Sequence[Samples], sources: Sequence[Table]) -> Samples:
+    """Recordings of one robot as one; a warning about some of them names their files."""
+    names = [Path(source).name if isinstance(source, (str, PathLike)) else f"table {n + 1}"
+             for n, source in enumerate(sources)]
+    found: dict[str, list[str]] = {}
+    for name, one in zip(names, samples):
+        for text in dict.fromkeys(one.warnings):
+            found.setdefault(text, []).append(name)
+    return dataclasses.replace(Samples.concatenate(samples), warnings=tuple(
+        text if len(own) == len(names) else f"{text} (in {_some(own)})"
+        for text, own in found.items()))
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def lock_in_tables(model: Model, sources: Sequence[tuple[Table, Columns]],

@@ -24,7 +24,7 @@ from ..engine.model.moments import Moment
 from ..identification import Identification, Samples, lock_joints
 from ..identification import identify as identify_samples
 from ..identification.columns import Columns, errors_of
-from ..identification.locking import remaining, without_unrecorded
+from ..identification.locking import concatenated, remaining, without_unrecorded
 from ..identification.normal_equations import add
 from ..identification.shapes import Shapes
 from ..identification.solution import Solution, solution
@@ -135,7 +135,7 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
                       columns=given)
     if workers is None and scheduler is None and _states(paths, arm, given) <= _MOST:
         samples = [_samples(path, arm, request, cutoff, velocity) for path in paths]
-        moving, joined = lock_joints(arm, Samples.concatenate(samples))
+        moving, joined = lock_joints(arm, concatenated(samples, paths))
         found = identify_samples(moving, joined, progress=progress,
                                  **_of_remaining(arm, moving, options))
     else:

@@ -7,6 +7,7 @@ from identification.recordings import perturbed, record, waves
 from identification.robots import description, load
 
 import dyn_ros
+from dyn_ros.identification import columns
 
 FINGER = "panda_finger_joint1"
 FINGERS = ("panda_leftfinger", "panda_rightfinger")
@@ -109,6 +110,27 @@ def test_a_joint_that_is_given_needs_no_columns(recording, signals, position, li
     x = float(line.split()[2]) if position is not None or "position" in signals else mean
     assert np.allclose(arm.inertial_parameters, recording.true.reduced(
         {"panda_joint7": x}).inertial_parameters, atol=1e-12)
+
+
+def test_warnings_about_some_of_several_recordings_name_them(recording, tmp_path, monkeypatch):
+    def written(name, **changed):
+        columns.write(tmp_path / name, recording.table() | changed)
+        return tmp_path / name
+    effort = np.zeros(len(recording.time))
+    same = np.round(recording.time, 2)                  # five samples with a time stamp
+    paths = [written(f"{k}.csv", **({} if k == 0 else {"effort.panda_joint2": effort}), **(
+        {"time": same} if k == 1 else {}), **{"position.other": effort})
+        for k in range(5)]
+    _, samples = dyn_ros.read_tables(recording.true, paths)
+    ends = {text.partition(" ")[0]: text.rpartition("(")[2] for text in samples.warnings}
+    assert ends["ignored"].endswith("does not have: other")
+    assert ends["dropped"] == "in 1.csv)" and ends["the"] == "in 1.csv, 2.csv, 3.csv and 1 more)"
+    tables = [recording.table(), recording.table() | {"effort.panda_joint2": effort}]
+    _, samples = dyn_ros.read_tables(recording.true, tables)
+    assert samples.warnings[0].endswith("identify does not use it (in table 2)")
+    monkeypatch.chdir(tmp_path)
+    found = dyn_ros.logs.identify(recording.true, ["0.csv", "2.csv"], friction_terms=())
+    assert [text for text in found.warnings if "identify does not use it (in 2.csv)" in text]
 
 
 def test_nothing_is_locked_if_all_joints_move(recording):
