@@ -179,9 +179,14 @@ def _validated(options: argparse.Namespace, model: Model, result: Identification
         return ()
     from ..identification import Samples
     from ..logs.formats.sources import discover
+    paths = discover(options.validate)
+    used = {path.resolve() for path in discover([*options.recordings, *options.loaded])}
+    for path in (path for path in paths if path.resolve() in used):
+        print(f"warning: --validate: {path} is among the recordings that are used; its errors do "
+              "not show how well the model predicts others", file=sys.stderr)
     joined = Samples.concatenate([
         recorded.read_one(options, model, result.model, path, cutoff=result.samples.cutoff)
-        for path in discover(options.validate)])
+        for path in paths])
     constants = result.identified.drives.gain / result.model.drives.gain
     return result.errors(dataclasses.replace(
         joined, tau=rescaled(result.model, joined.q, joined.tau, constants)))

@@ -162,7 +162,9 @@ def test_errors_on_recordings_that_are_not_used(table, tmp_path, capsys):
     report = tmp_path / "report.html"
     assert run("identify", UR10, tmp_path / "a.csv", "--validate", tmp_path / "b.csv",
                "--report", report) == 0
-    lines = capsys.readouterr().out.splitlines()
+    printed = capsys.readouterr()
+    lines = printed.out.splitlines()
+    assert "--validate" not in printed.err
     heading = next(line for line in lines if line.split()[:1] == ["joint"])
     assert "unseen before" in heading and "unseen is the error on the recordings of" in str(lines)
     shown = next(line.split() for line in lines if line.split()[:1] == ["shoulder_lift_joint"])
@@ -171,6 +173,14 @@ def test_errors_on_recordings_that_are_not_used(table, tmp_path, capsys):
     row = report.read_text().partition("unseen after")[2].partition("shoulder_lift_joint")[2]
     numbers = [float(text) for text in re.findall(r">([\d.]+)<", row.partition("</tr>")[0])]
     np.testing.assert_allclose(numbers[5:], [before, after], rtol=1e-3)
+
+
+def test_validation_with_a_recording_that_is_used(table, tmp_path, capsys):
+    (tmp_path / "link.csv").symlink_to(table)
+    assert run("identify", UR10, table, "--no-shapes", "--friction-terms", "none", "--validate",
+               tmp_path / "link.csv") == 0
+    assert f"{tmp_path / 'link.csv'} is among the recordings that are used" in (
+        capsys.readouterr().err)
 
 
 def test_an_interval_of_a_table(table, capsys):
