@@ -272,6 +272,7 @@ def test_saturated_torques_are_reported(arm):
     tau = 0.1 * v
     tau[100:150, 1] = -arm.effort_limit[1]
     tau[5000:5050, 1] = -arm.effort_limit[1]
+    tau[2000, 1] = 1.2 * arm.effort_limit[1]        # an outlier
     [limit] = Samples.from_arrays(arm, time, q, tau).warnings
     assert arm.joint_names[1] in limit and "at its limit of 150 in" in limit
 
@@ -280,6 +281,8 @@ def test_efforts_in_another_unit_are_not_saturated(arm):
     time = steps(20.0)
     q, v, _ = waves(arm.nv, time)
     assert not Samples.from_arrays(arm, time, q, 1000.0 * arm.effort_limit * v).warnings
+    slightly = 1.2 * arm.effort_limit / np.abs(v).max(axis=0)       # efforts pass through the limit
+    assert not Samples.from_arrays(arm, time, q, slightly * v).warnings
 
 
 def test_given_velocities(arm):

@@ -35,7 +35,7 @@ STUCK = 1e-3                   # rad, m: a joint that moves less is at rest
 _AT_REST = 5.0                  # times the noise of a velocity
 _NEARLY = 1e-3                  # of the largest velocity of a joint: at rest, without noise
 _AT_LIMIT = 0.999               # of the effort limit
-_BEYOND = 1.5                   # times the limit: not where a drive saturates
+_BEYOND = 1.01                  # times the limit: more than rounding explains
 _SHORTEST_PERIOD, _LONGEST_PERIOD = 1e-6, 10.0      # s
 _REPEATED = 0.4                 # of the samples
 _FASTEST = 0.4                  # largest cutoff that can be chosen, relative to the rate
@@ -307,10 +307,11 @@ class _Preparation:
     def report_limits(self, tau: Array) -> None:
         for k, name in enumerate(self.model.velocity_names):
             limit = self.model.effort_limit[k]
-            if not 0.0 < limit < math.inf or np.quantile(np.abs(tau[:, k]), 0.99) > _BEYOND * limit:
-                continue        # the unit is another one, or the drive has another limit
-            count = int(np.sum(np.abs(tau[:, k]) >= _AT_LIMIT * limit))
-            if count:
+            if not 0.0 < limit < math.inf:
+                continue
+            beyond = int(np.sum(np.abs(tau[:, k]) > _BEYOND * limit))
+            count = int(np.sum(np.abs(tau[:, k]) >= _AT_LIMIT * limit)) - beyond
+            if count > beyond:  # otherwise the unit or the limit is another one
                 self.warnings.append(
                     f"the effort of joint {name!r} is at its limit of {limit:g} in {count} of "
                     f"{len(tau)} samples; if it is saturated, the measured one is not the real one")
