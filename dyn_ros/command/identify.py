@@ -47,8 +47,9 @@ def add_identify(commands: Commands) -> None:
                               "in the report. --since and --until do not apply to them")
     command.add_argument("--effort-constant", nargs="+", default=[], metavar="X",
                          help="torque per unit of measured effort, such as N m per ampere, with "
-                              "its sign; one number, one for each joint in order, JOINT=X, or "
-                              "'estimate' from recordings with a load")
+                              "its sign, in addition to the gain in --drives; one number, one for "
+                              "each joint in order, JOINT=X, or 'estimate' from recordings with a "
+                              "load (default: 1)")
     command.add_argument("--loaded", nargs="+", default=[], type=Path, metavar="RECORDING",
                          help="with --effort-constant estimate, the same motions with a load")
     command.add_argument("--load", nargs="+", default=[], type=positive, metavar="KG",

@@ -28,6 +28,7 @@ _ROWS = 4000            # samples of a recording, at most
 _STRETCHES = 16         # of consecutive samples of each recording, for the intervals
 _FACTOR = 5.0           # by which gains that searches start from differ from a typical one
 _WIDEST = 50.0          # and gains that are found
+_LEAST = 1.1 / _WIDEST  # times a typical one: inverse gains at the bounds of the search
 _STEPS = 40             # of a search
 _SEARCHES = 2           # rounds in which signs are sought
 _ROUNDS = 4             # of gains, the load on the gears, and noise
@@ -350,10 +351,11 @@ class _Problem:
         gain[self.joints], errors[self.joints] = 1.0 / c, error
         ends = np.sort([1.0 / (c - wide), 1.0 / (c + wide)], axis=0)
         certain = np.abs(c) > wide          # otherwise the effort does not depend on the load
-        if not certain.any():
-            raise ValueError("loaded: no gain is determined, since no effort depends on the load "
-                             f"of {', '.join(f'{mass:g} kg' for mass in self.masses)}; check its "
-                             "mass and frame, and that these recordings are with it, the others "
+        if not certain.any() or np.median(np.abs(c)) < _LEAST * self.typical:
+            raise ValueError("loaded: no gain is determined, since the efforts show no load, or a "
+                             "much smaller or larger one than "
+                             f"{', '.join(f'{mass:g} kg' for mass in self.masses)}; check its mass,"
+                             " in kg, its frame, and that these recordings are with it, the others "
                              "without")
         lower[self.joints] = np.where(certain, ends[0], -np.inf)
         upper[self.joints] = np.where(certain, ends[1], np.inf)

@@ -64,8 +64,13 @@ def test_efforts_that_are_not_measured():
 
 def test_recordings_without_the_load():
     free, _ = currents()
-    with pytest.raises(ValueError, match="no effort depends on the load of 5 kg; check its mass"):
+    with pytest.raises(ValueError, match="no load, or a .* one than 5 kg; check its mass, in kg"):
         dyn_ros.estimate_gains(load("ur10"), free, free, MASS, "tool0")
+
+
+def test_a_mass_in_grams():
+    with pytest.raises(ValueError, match="much smaller .* than 5000 kg; check its mass, in kg"):
+        dyn_ros.estimate_gains(load("ur10"), *currents(), 1000.0 * MASS, "tool0")
 
 
 def test_a_description_without_masses():
