@@ -222,6 +222,8 @@ count = _type(int, lambda text: text.isdecimal() and int(text) > 0,
 folder = _type(Path, os.path.isdir, " is not a folder")
 page = _type(Path, lambda text: Path(text).suffix.lower() in (".html", ".htm"),
              ": expected a file that ends with .html")
+urdf_file = _type(Path, lambda text: Path(text).suffix.lower() not in (".yaml", ".yml", ".csv"),
+                  ": a robot description is written; expected a file that ends with .urdf")
 yaml_file = _type(Path, lambda text: Path(text).suffix.lower() in (".yaml", ".yml"),
                   ": YAML is written; expected a file that ends with .yaml")
 

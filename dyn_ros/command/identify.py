@@ -36,7 +36,7 @@ def add_identify(commands: Commands) -> None:
     arguments.add_robot(command)
     arguments.add_drives(command)
     arguments.add_recordings(command)
-    command.add_argument("-o", "--output", type=Path, metavar="FILE.urdf",
+    command.add_argument("-o", "--output", type=arguments.urdf_file, metavar="FILE.urdf",
                          help="write the description with the identified parameters, and beside it "
                          "FILE.drives.yaml with what it cannot express")
     command.add_argument("--report", type=arguments.page, metavar="FILE.html",

@@ -44,6 +44,7 @@ _OTHERWISE = 0.2        # of its load: a change with which a gear's friction is 
 _DIFFERENCES = 20000    # of consecutive residuals, for their noise
 _CHECKED = 2000         # samples that show whether efforts can be torques
 _ROUNDING = 1e-14       # of a body's size
+_NEGLIGIBLE = 1e-6      # of the RMS torque of a motor
 _MANY = 0.02            # of the torques: more outliers than noise has
 _NOISE = 10.0           # times the noise of a velocity: the direction of faster ones is known
 
@@ -79,10 +80,11 @@ class Solution(NamedTuple):
             unknowns.model, fitted.parameters[:unknowns.bodies].reshape(-1, 10), some.q, some.v,
             some.a, some.tau))
         base = _base_estimate(problem, fitted, spread, float(stdtrit(max(count - 1, 1), 0.975)))
-        own = fitted.parameters[unknowns.bodies:].reshape(len(unknowns.features), -1)
+        parameters = _without_rounding(unknowns, fitted.parameters, some)
+        own = parameters[unknowns.bodies:].reshape(len(unknowns.features), -1)
         return Identification(
             model=unknowns.model,
-            identified=_identified(unknowns, self._terms(), fitted.parameters, self.constants),
+            identified=_identified(unknowns, self._terms(), parameters, self.constants),
             offset=own[3], stribeck=own[4], stribeck_velocity=conditions.terms.stribeck,
             joints=self.joints, base=base, samples=self.samples, size=size, held_out=self.held_out,
             contact_dimension=conditions.contact_dimension,
@@ -308,15 +310,27 @@ def _base_estimate(problem: Problem, fitted: Fit, spread: Array, quantile: float
                          for x in deviation / size))
 
 
-def _identified(unknowns: Unknowns, terms: FrictionTerms, parameters: Array,
-                constants: Array) -> Model:
-    """A copy of the model with these parameters; numbers that are rounding errors are zero."""
-    identified = copy.copy(unknowns.model)
-    bodies = parameters[:unknowns.bodies].reshape(-1, 10).copy()
+def _without_rounding(unknowns: Unknowns, parameters: Array, samples: Samples) -> Array:
+    """The parameters, with zeros for numbers that are rounding errors."""
+    parameters, drives = parameters.copy(), unknowns.model.drives
+    bodies = parameters[:unknowns.bodies].reshape(-1, 10)
     moment = bodies[:, [4, 6, 9]].sum(axis=1)
     size = np.stack([bodies[:, 0], np.sqrt(bodies[:, 0] * moment), moment], axis=1)
     bodies[np.abs(bodies) < _ROUNDING * np.repeat(size, [1, 3, 6], axis=1)] = 0.0
-    identified.inertial_parameters = bodies
+    own = parameters[unknowns.bodies:].reshape(len(unknowns.features), -1)
+    torque, a, v = (np.sqrt(np.mean(x ** 2, axis=0)) for x in (
+        drives.to_motors(samples.tau), *map(drives.motor_velocity, (samples.a, samples.v))))
+    factors = np.ones_like(own)
+    factors[0], factors[1] = a, v           # of armature and damping
+    own[np.abs(own) * factors < _NEGLIGIBLE * torque] = 0.0
+    return parameters
+
+
+def _identified(unknowns: Unknowns, terms: FrictionTerms, parameters: Array,
+                constants: Array) -> Model:
+    """A copy of the model with these parameters."""
+    identified = copy.copy(unknowns.model)
+    identified.inertial_parameters = parameters[:unknowns.bodies].reshape(-1, 10)
     own = parameters[unknowns.bodies:].reshape(len(unknowns.features), -1)
     for name, numbers in zip(FEATURES[:3], own):        # which a model has
         if name in unknowns.chosen:
@@ -327,7 +341,8 @@ def _identified(unknowns: Unknowns, terms: FrictionTerms, parameters: Array,
         rotors = own[0]
         identified.armature = (coupling ** 2).T @ rotors
     identified.drives = identified.drives.with_values(
-        gain=identified.drives.gain * constants, stribeck_velocity=terms.stribeck,
+        gain=identified.drives.gain * constants,
+        stribeck_velocity=np.where(own[4] == 0.0, np.inf, terms.stribeck),
         friction_velocity=terms.width, rotor_inertia=rotors,
         **dict(zip(unknowns.features[3:], own[3:])))
     return identified

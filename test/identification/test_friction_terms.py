@@ -3,6 +3,7 @@
 """Terms of friction are chosen where a joint has them, and recovered."""
 import numpy as np
 import pytest
+import yaml
 from identification.faults import with_presliding
 from identification.recordings import perturbed, record, waves
 from identification.robots import load
@@ -134,3 +135,20 @@ def test_rotors_do_not_act_on_efforts_of_the_link_side():
         name for name in found.base.names if "armature(shoulder_lift_joint)" in name] != []
     np.testing.assert_allclose(found.identified.armature[1], 2.0, rtol=0.05)
     assert max(joint.after / joint.noise for joint in found.joints) < 1.1
+
+
+@pytest.mark.parametrize("stiffness", [0.3, 0.0])
+def test_numbers_that_are_rounding_errors_are_not_written(tmp_path, stiffness):
+    """A spring instead of a motor, whose rotor would have none; and efforts that are unknown."""
+    true = perturbed(load("ur10"), seed=1)
+    recording = record(true, waves(np.zeros(6), 1.2, [0.1, 0.2, 0.4, 0.7]), rate=250.0)
+    table = recording.table() | {"effort.wrist_3_joint": stiffness * recording.exact_q[:, 5]}
+    result = dyn_ros.identify(true, dyn_ros.Samples.from_table(true, table), stribeck=0.05)
+    dyn_ros.save_drives(result.identified, tmp_path / "new.drives.yaml")
+    joints = yaml.safe_load((tmp_path / "new.drives.yaml").read_text())["joints"]
+    assert joints["elbow_joint"].keys() >= {"armature", "stribeck", "stribeck_velocity"}
+    wrist = joints["wrist_3_joint"]
+    if stiffness:
+        assert "armature" not in wrist and wrist["damping"] != 0.0
+    else:
+        assert "stribeck" not in wrist and "stribeck_velocity" not in wrist
