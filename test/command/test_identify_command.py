@@ -227,8 +227,8 @@ def test_errors_name_the_value(table, monkeypatch, capsys, arguments, words):
     assert words in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [["--report", "report.pdf"], ["-o", "a.yaml"], ["--threads", "0"],
-                                       ["--stribeck", "-1"], ["--lock", "elbow_joint=x"],
+@pytest.mark.parametrize("arguments", [["--report", "report.pdf"], ["-o", "a.yaml"],
+                                       ["--threads", "0"], ["--stribeck", "-1"], ["--lock", "elbow_joint=x"],
                                        ["--columns", "recording.csv"]])
 def test_invalid_options(table, arguments, capsys):
     with pytest.raises(SystemExit):
