@@ -228,7 +228,8 @@ def test_errors_name_the_value(table, monkeypatch, capsys, arguments, words):
 
 
 @pytest.mark.parametrize("arguments", [["--report", "report.pdf"], ["-o", "a.yaml"],
-                                       ["--threads", "0"], ["--stribeck", "-1"], ["--lock", "elbow_joint=x"],
+                                       ["--threads", "0"], ["--stribeck", "-1"],
+                                       ["--lock", "elbow_joint=x"],
                                        ["--columns", "recording.csv"]])
 def test_invalid_options(table, arguments, capsys):
     with pytest.raises(SystemExit):
