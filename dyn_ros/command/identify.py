@@ -8,6 +8,7 @@ import dataclasses
 import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
+from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -181,8 +182,8 @@ def _validated(options: argparse.Namespace, model: Model, result: Identification
     from ..identification import Samples
     from ..logs.formats.sources import discover
     paths = discover(options.validate)
-    used = {path.resolve() for path in discover([*options.recordings, *options.loaded])}
-    for path in (path for path in paths if path.resolve() in used):
+    used = {*map(realpath, discover([*options.recordings, *options.loaded]))}
+    for path in (path for path in paths if realpath(path) in used):
         print(f"warning: --validate: {path} is among the recordings that are used; its errors do "
               "not show how well the model predicts others", file=sys.stderr)
     joined = Samples.concatenate([

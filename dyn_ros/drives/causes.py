@@ -36,6 +36,9 @@ _SPEED = ("friction that grows less at high velocity explains {:.0%} of the squa
 _ALONE = ("parameters for this joint alone would explain {:.0%} of the squared error, so it "
           "contradicts the other joints; check the sign, unit, gain and order of efforts, and that "
           "they have the time stamps of the positions")
+_EITHER = ("no delay or friction explains it, but parameters for this joint alone would explain "
+           "{:.0%} of the squared error; check the sign, unit, gain and order of efforts, or "
+           "joints and cables are flexible, friction lags, or something touches the robot")
 _OTHER = ("no delay, gain or friction explains it; joints or cables may be flexible, friction may "
           "lag, or something may touch the robot")
 _COUPLED = ("rotor and friction of {} explain {:.0%} of the squared error, as if one motor moved "
@@ -55,6 +58,7 @@ _JUMPS = 0.15           # of it, at least: of the Coulomb friction of this motor
 _NEARLY = 0.95          # of the squared error: even without jumps, one motor moves both
 _CLEARLY = 0.5          # of what other causes leave of it, at most
 _FACTOR = 3.0           # far beyond the errors of a description
+_NEAR = 0.3             # of the gravity torque of the description: errors of it
 _LOST = 0.01            # of the power, that friction takes at least if the sign is right
 
 
@@ -146,7 +150,8 @@ def _cause(model: Model, errors: Errors, W: Array, k: int, noise: float) -> _Cau
     spring = max(_explained(np.column_stack([angle, angle ** 2]), basis, own)[0]
                  for angle in angles.T)
     others = max(best, less, spring)
-    contradiction = _Cause(_ALONE.format(alone), True, contradicts=True)
+    contradiction = _Cause((_ALONE if is_noise else _EITHER).format(alone), True,
+                           contradicts=True)
     if alone > _ALL:
         return contradiction
     if both > _OF_BOTH and 1.0 - both < _CLEARLY * (1.0 - others) and not is_noise:
@@ -176,9 +181,9 @@ def _of_gravity(model: Model, errors: Errors, W: Array, G: Array, k: int) -> _Ca
     part, _ = _explained(G[known, k], basis, error)
     if part < _OF_BOTH:
         return None
-    scale = _explained(G[known, k] @ np.ravel(model.inertial_parameters), basis, error)[1]
-    return _Cause((_CONTAINED if scale > _OF_BOTH else _GRAVITY).format(
-        scale if scale > _OF_BOTH else part))
+    own, scale = _explained(G[known, k] @ np.ravel(model.inertial_parameters), basis, error)
+    is_contained = own > _OF_BOTH and abs(scale - 1.0) < _NEAR
+    return _Cause(_CONTAINED.format(scale) if is_contained else _GRAVITY.format(part))
 
 
 def _joint(model: Model, k: int) -> int:

@@ -58,19 +58,26 @@ def unit_warnings(model: Model, q: Array, v: Array, a: Array, effort: Array) -> 
     list of str
         Messages with the joint, the figures and the remedy.
     """
-    return _far_positions(model, q) or _wrong_efforts(model, q, v, a, effort)
+    far = _far_positions(model, q)
+    if 2 * len(far) > model.nv:         # gravity torques are unknown
+        return _beyond(far)
+    return _beyond(far) + _wrong_efforts(model, q, v, a, effort)
 
 
 def _far_positions(model: Model, q: Array) -> list[str]:
+    """The joints whose positions lie far beyond their limits."""
     if model.nq != model.nv:
         return []
     limit = np.maximum(np.abs(model.lower), np.abs(model.upper))
     largest = np.abs(q).max(axis=0)
-    far = [f"{model.velocity_names[k]} (up to {largest[k]:.3g}, the limit is {limit[k]:.3g})"
-           for k in np.flatnonzero(np.isfinite(limit) & (limit > 0.0)
-                                   & (largest > _BEYOND * limit))]
-    return [f"positions lie far beyond the limits: {', '.join(far)}; convert them to rad if they "
-            "are in degrees, or divide them by the gear ratio if they are of the motor"
+    return [f"{model.velocity_names[k]} (up to {largest[k]:.3g}, the limit is {limit[k]:.3g})"
+            for k in np.flatnonzero(np.isfinite(limit) & (limit > 0.0)
+                                    & (largest > _BEYOND * limit))]
+
+
+def _beyond(far: list[str]) -> list[str]:
+    return [f"positions lie far beyond the limits: {', '.join(far)}; convert them to rad or m if "
+            "they are in degrees or mm, or divide them by the gear ratio if they are of the motor"
             ] if far else []
 
 
@@ -146,18 +153,20 @@ def _wrong_efforts(model: Model, q: Array, v: Array, a: Array, effort: Array) ->
                                         gravity[:, j]]) for j in np.flatnonzero(measured)}
     loaded = {j: A for j, A in columns.items() if is_loaded[j]}
     little = _LOADED * float(np.abs(gravity.mean(axis=0)).max(initial=0.0))
+    coupling = model.drives.coupling        # other motors brake these joints as well
+    alone = np.ones(model.nv, bool) if coupling is None else np.count_nonzero(coupling, 0) == 1
     left = {j: _left(A, effort) for j, A in columns.items()}
     found: list[str] = []
     for k, A in columns.items():
-        found += ([*_of_another(model, k, {j: float(left[j][k]) for j in (*loaded, k)})]
+        others = {j: float(left[j][k]) for j, B in loaded.items()
+                  if k in loaded or alone[k] and _turns(v[:, k]) and _is_torque(B, effort[:, k])}
+        found += ([*_of_another(model, k, {**others, k: float(left[k][k])})]
                   or [*(_of_gravity(model, k, A, effort[:, k]) if k in loaded else ())]
                   or [*_subtracted(model.velocity_names[k], A, effort[:, k], little)])
     if found:
         return found
     some = slice(None, None, 1 + 10 * v.size * model.njoints // _NUMBERS)
     W = joint_torque_regressor(model, data, q[some], v[some], a[some])
-    coupling = model.drives.coupling        # other motors brake these joints as well
-    alone = np.ones(model.nv, bool) if coupling is None else np.count_nonzero(coupling, 0) == 1
     return [text for k, A in columns.items() if alone[k] for text in _zero(
         model.velocity_names[k], A[some], W[:, k], effort[some, k])]
 
@@ -182,6 +191,11 @@ def _of_another(model: Model, k: int, left: dict[int, float]) -> Iterator[str]:
         yield (f"{model.velocity_names[k]}: the motion of {model.velocity_names[other]} "
                f"explains {1.0 - left[other]:.0%} of its effort, its own {1.0 - left[k]:.0%}; "
                "check the order of the columns")
+
+
+def _is_torque(A: Array, effort: Array) -> bool:
+    """Whether an effort contains the gravity torque of a joint with these columns, in N m."""
+    return bool(1.0 / _FACTOR < np.linalg.lstsq(A, effort)[0][4] < _FACTOR)
 
 
 def _of_gravity(model: Model, k: int, own: Array, effort: Array) -> Iterator[str]:

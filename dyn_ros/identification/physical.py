@@ -38,6 +38,7 @@ _CONVERGED = 1e-10      # squared Newton decrement
 _NEAR = 0.1             # the same, on the way
 _NEIGHBOR = 100.0       # the same, of a start from which Newton's method converges
 _SINGULAR = 1e-15       # of the largest eigenvalue
+_ROUNDING = 1e-14       # of it, in a Newton step
 _CLOSE = 1e-4
 _SHORTEST = 1e-12
 
@@ -193,8 +194,8 @@ def _solve(hessian: Array, gradient: Array) -> Array:
         factor = cho_factor(hessian * scale * scale[:, None])
         return scale * cho_solve(factor, scale * gradient)
     except LinAlgError:                     # positive definite but for rounding
-        return scale * np.linalg.lstsq(hessian * scale * scale[:, None], scale * gradient,
-                                       rcond=1e-14)[0]
+        F, d, _ = decomposed(hessian, scale, _ROUNDING)
+        return np.asarray(F @ (d * (F.T @ gradient)))
 
 
 # --- the description

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from identification.recordings import measured, perturbed, record, waves
+from identification.recordings import measured, offsets, perturbed, record, waves
 from identification.robots import load
 
 import dyn_ros
@@ -83,6 +83,32 @@ def test_a_gain_that_nearly_fits_the_other_joints():
     recording = recorded()
     [text] = warnings(recording, recording.tau * np.where(np.arange(6) == 2, 1.3, 1.0))
     assert "contradicts the other joints; check the sign, unit, gain and order" in text
+
+
+def test_drives_that_subtract_the_gravity_of_the_description():
+    """From the efforts of a robot with other inertias."""
+    recording, model = recorded(), load("ur10")
+    subtracted = dyn_ros.generalized_gravity(model, dyn_ros.Data(model), recording.exact_q)
+    recording = dataclasses.replace(recording, tau=recording.tau - subtracted)
+    model.drives = model.drives.with_values(is_compensated=True)
+    found = "\n".join(dyn_ros.identify(model, recording.samples(model)).warnings)
+    assert "set the tool and the load in the controller" in found
+    assert "do not declare" not in found
+
+
+def test_swapped_efforts_of_two_joints_that_move_alone():
+    """Whose estimate is at the limit of what numbers can express."""
+    true, moves = perturbed(load("ur10")), np.isin(np.arange(6), [1, 2])
+
+    def motion(time):
+        q, v, a = waves(np.zeros(6), 1.0, [0.1, 0.23, 0.41])(time)
+        return np.where(moves, q, 0.3), v * moves, a * moves
+
+    recording = record(true, motion, noise=0.01, rate=200.0, offset=offsets(true))
+    tau = recording.tau[:, [0, 2, 1, 3, 4, 5]]
+    model = load("ur10")
+    assert any("check the order of the columns" in text for text in dyn_ros.identify(
+        model, dataclasses.replace(recording, tau=tau).samples(model)).warnings)
 
 
 def test_efforts_in_another_order():

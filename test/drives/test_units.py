@@ -3,6 +3,7 @@
 """Recordings whose numbers cannot be torques, with known faults."""
 import numpy as np
 import pytest
+from identification.recordings import perturbed, record, waves
 from identification.robots import load
 
 import dyn_ros
@@ -83,6 +84,19 @@ def test_positions_of_motors_and_in_degrees_are_reported():
     [text] = unit_warnings(arm((8.0, 6.0, 4.0)), q, v, a, tau)
     assert "j0 (up to" in text and "j2 (up to" in text
     assert "degrees" in text and "of the motor" in text
+
+
+@pytest.mark.parametrize("robot", ["ur10", "panda"])
+@pytest.mark.parametrize("moving", [[1, 2], [1, 3], [2, 4], [3, 4]])
+def test_the_order_is_not_suspected_if_joints_rest(robot, moving):
+    """Their efforts depend on the motion of others."""
+    model, true = load(robot), perturbed(load(robot), seed=1)
+    center = np.clip(0.3, 0.8 * model.lower, 0.8 * model.upper)
+    size = np.where(np.isin(np.arange(model.nv), moving), 0.5, 0.0)
+    samples = record(true, waves(center, size, [0.1, 0.23, 0.41]), rate=50.0, noise=0.01
+                     ).samples(model)
+    assert not [text for text in unit_warnings(model, samples.q, samples.v, samples.a, samples.tau)
+                if "order" in text]
 
 
 def test_a_lift_without_its_weight_is_reported_if_another_joint_is_wrong_as_well():

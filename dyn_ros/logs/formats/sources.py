@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
+from os.path import realpath
 from pathlib import Path
 
 from ...cdr.decode import CDR, JOINT_STATE, ODOMETRY, ROS1, Decoder, Messages
@@ -72,10 +73,10 @@ def discover(paths: str | PathLike[str] | Iterable[str | PathLike[str]]) -> list
     """
     if isinstance(paths, (str, PathLike)):
         paths = [paths]
-    recordings: dict[Path, Path] = {}
+    recordings: dict[str, Path] = {}
     for path in paths:
         for recording in _discover(str(path)):
-            recordings.setdefault(recording.resolve(), recording)
+            recordings.setdefault(realpath(recording), recording)
     return sorted(recordings.values())
 
 
@@ -96,17 +97,17 @@ def _discover(text: str) -> list[Path]:
     return recordings
 
 
-def _below(path: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
+def _below(path: Path, above: tuple[str, ...] = ()) -> Iterator[Path]:
     """The recording at a path, or those below a folder that is none of those above it."""
     if path.name == _METADATA:
         yield path.parent
     elif path.is_dir():
         if (path / _METADATA).is_file():
             yield path
-        elif not (path / _MANIFEST).exists() and path.resolve() not in above:
+        elif not (path / _MANIFEST).exists() and realpath(path) not in above:
             for entry in sorted(path.iterdir()):
                 if not entry.name.startswith((".", "_")):
-                    yield from _below(entry, (*above, path.resolve()))
+                    yield from _below(entry, (*above, realpath(path)))
     elif suffix_of(path.name):
         yield path
 

@@ -542,6 +542,8 @@ def test_discovery(tmp_path):
                          ("day/self", "self")):
         (tmp_path / link).symlink_to(target)
     assert [path.resolve() for path in files.discover(tmp_path)] == day
+    (tmp_path / "day" / "loop.csv").symlink_to("loop.csv")      # cannot be read, which is said then
+    assert tmp_path / "day" / "loop.csv" in files.discover(tmp_path)
     for path, message in (("none.mcap", "does not exist"), ("day/notes.txt", "is no recording"),
                           ("results", "is no recording"), ("*/x*.mcap", "no recording matches")):
         with pytest.raises(ValueError, match=message) as error:
