@@ -278,7 +278,7 @@ def _collected(workers: Workers, calls: Sequence[Call], progress: Progress) -> l
     outcomes = sorted(_of_each(workers, calls, progress, "reading"), key=lambda outcome: outcome[0])
     values = [workers.value(held) for _, held, failure in outcomes if failure is None]
     if not values:
-        reason = outcomes[-1][2] if outcomes else "they are empty"
+        reason = outcomes[-1][2] if outcomes else "there are no states; check since and until"
         raise ValueError(f"recordings: no part can be used: {reason}")
     return values
 
