@@ -156,14 +156,16 @@ def _wrong_efforts(model: Model, q: Array, v: Array, a: Array, effort: Array) ->
     coupling = model.drives.coupling        # other motors brake these joints as well
     alone = np.ones(model.nv, bool) if coupling is None else np.count_nonzero(coupling, 0) == 1
     left = {j: _left(A, effort) for j, A in columns.items()}
-    found: list[str] = []
-    for k, A in columns.items():
-        others = {j: float(left[j][k]) for j, B in loaded.items()
-                  if k in loaded or alone[k] and _turns(v[:, k]) and _is_torque(B, effort[:, k])}
-        found += ([*_of_another(model, k, {**others, k: float(left[k][k])})]
-                  or [*(_of_gravity(model, k, A, effort[:, k]) if k in loaded else ())]
-                  or [*_subtracted(model.velocity_names[k], A, effort[:, k], little)])
-    if found:
+
+    def of_gravity(k: int, A: Array) -> list[str]:
+        tau = effort[:, k]
+        others = [j for j, B in loaded.items()
+                  if k in loaded or alone[k] and _turns(v[:, k]) and _is_torque(B, tau)]
+        return ([*_of_another(model, k, {j: float(left[j][k]) for j in (*others, k)})]
+                or k in loaded and [*_of_gravity(model, k, A, tau)]
+                or [*_subtracted(model.velocity_names[k], A, tau, little)])
+
+    if found := [text for k, A in columns.items() for text in of_gravity(k, A)]:
         return found
     some = slice(None, None, 1 + 10 * v.size * model.njoints // _NUMBERS)
     W = joint_torque_regressor(model, data, q[some], v[some], a[some])
