@@ -644,7 +644,7 @@ def test_samples_of_another_robot():
 def test_too_few_samples():
     model, recording = recorded("ur10")
     for count in (5, 50):
-        with pytest.raises(ValueError, match=r"samples: expected at least \d+ .*record for longer"):
+        with pytest.raises(ValueError, match=r"samples: expected at least \d+ .* s longer"):
             identify(model, recording.samples(model).take(slice(0, count)))
 
 
