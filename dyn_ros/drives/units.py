@@ -33,6 +33,8 @@ _BOTH = 0.05            # of the samples are in each direction, at least
 _MOST = 0.5             # of the largest gravity torque: more than friction
 _NAMED = 3              # bodies in a message
 _BEYOND = 3.0           # times the limit, where positions are of the motor
+_FAR = ("positions lie far beyond the limits: {}; convert them to rad or m if they are in degrees "
+        "or mm, or divide them by the gear ratio if they are of the motor")
 _REMEDY = ("declare unit, gain and sign in the drives file, or estimate gains from a known load "
            "(dyn_ros identify --effort-constant estimate)")
 
@@ -59,9 +61,10 @@ def unit_warnings(model: Model, q: Array, v: Array, a: Array, effort: Array) -> 
         Messages with the joint, the figures and the remedy.
     """
     far = _far_positions(model, q)
+    found = [_FAR.format(", ".join(far))] if far else []
     if 2 * len(far) > model.nv:         # gravity torques are unknown
-        return _beyond(far)
-    return _beyond(far) + _wrong_efforts(model, q, v, a, effort)
+        return found
+    return found + _wrong_efforts(model, q, v, a, effort)
 
 
 def _far_positions(model: Model, q: Array) -> list[str]:
@@ -73,12 +76,6 @@ def _far_positions(model: Model, q: Array) -> list[str]:
     return [f"{model.velocity_names[k]} (up to {largest[k]:.3g}, the limit is {limit[k]:.3g})"
             for k in np.flatnonzero(np.isfinite(limit) & (limit > 0.0)
                                     & (largest > _BEYOND * limit))]
-
-
-def _beyond(far: list[str]) -> list[str]:
-    return [f"positions lie far beyond the limits: {', '.join(far)}; convert them to rad or m if "
-            "they are in degrees or mm, or divide them by the gear ratio if they are of the motor"
-            ] if far else []
 
 
 def collapsed_masses(model: Model, parameters: Array, q: Array, v: Array, a: Array, torque: Array

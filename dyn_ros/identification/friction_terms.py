@@ -3,9 +3,8 @@
 """Which terms the friction of each joint has, by the torques of stretches that were held out."""
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from ..engine.algorithms.dynamics.friction import step
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
-from .motion.filtering import is_actuated
+from .motion.filtering import AT_REST, is_actuated
 from .samples import Samples
 
 TERMS = ("stribeck", "root_friction", "load_friction")
@@ -26,7 +25,6 @@ _MOST = 6               # of them, in which a term must lower the error
 _BETTER = 0.96          # of the squared error, at most, with a term that is chosen
 _WIDTHS = (0.03, 0.1, 0.2)      # of the largest speed: where the step of friction ends
 _DECREASES = (0.03, 0.06, 0.12, 0.25, 0.5)  # of the largest speed, of Stribeck friction
-_AT_REST = 0.01         # of the largest speed; the sign of slower velocities is noise
 _FEWEST = 400           # samples
 _ROWS = 2400            # samples that terms are compared on
 _OWN = 4                # columns of a joint alone: armature, damping, offset, sign of velocity
@@ -78,7 +76,7 @@ def choose_terms(model: Model, samples: Samples, stribeck: Array,
     tau = model.drives.to_motors(without_gravity(model, some.q, some.tau))
     gravity = model.drives.to_motors(some.tau) - tau        # which only loads the gears
     fastest = np.quantile(np.abs(v), 0.99, axis=0)
-    moves = (np.abs(v) > _AT_REST * fastest)[:, joints].T
+    moves = (np.abs(v) > AT_REST * fastest)[:, joints].T
     bodies = 10 * model.njoints
     held = _HeldOut(bodies, _torque_rows(model, some, joints), tau[:, joints].T, moves)
     terms.load[:] = 0.0
@@ -101,7 +99,7 @@ def _chosen(terms: FrictionTerms, k: int, v: Array, moves: np.ndarray, load: Arr
     def decreasing(velocity: float) -> Array:
         return np.exp(-(v / velocity) ** 2)
 
-    @functools.cache
+    @cache
     def direction(width: float) -> Array:
         return step(v, width) * moves
 

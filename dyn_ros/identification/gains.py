@@ -19,6 +19,7 @@ from ..engine.model import Model
 from ..engine.model.inputs import require_model
 from .base_parameters import Unknowns, in_columns, structure
 from .friction_terms import choose_terms, measured_joints
+from .motion.filtering import AT_REST
 from .normal_equations import jackknife
 from .payload import payload_columns
 from .physical import decomposed
@@ -34,7 +35,6 @@ _SEARCHES = 2           # rounds in which signs are sought
 _ROUNDS = 4             # of gains, the load on the gears, and noise
 _SINGULAR = 1e-11       # of the largest eigenvalue of the scaled normal equations
 _FARTHEST = 0.3         # m: typical distance of a load's center from its frame, a weak prior
-_AT_REST = 0.01         # of a joint's largest speed; the sign of slower velocities is noise
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class _Problem:
     def _rows(self, k: int) -> list[Array]:
         """Samples in which joint k moves, of each recording."""
         speeds = [np.abs(one.samples.v[:, k]) for one in self.recordings]
-        return [speed > _AT_REST * np.quantile(speed, 0.99) for speed in speeds]
+        return [speed > AT_REST * np.quantile(speed, 0.99) for speed in speeds]
 
     # --- columns
 

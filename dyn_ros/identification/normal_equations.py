@@ -16,7 +16,7 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model, ReferenceFrame
 from .friction_terms import STILL, FrictionTerms
-from .motion.filtering import is_actuated
+from .motion.filtering import AT_REST, is_actuated
 from .samples import Samples
 
 _LEAST_LEFT = 0.1       # of the equations, that remain without a stretch of them
@@ -31,7 +31,6 @@ _SAME = 1e-9            # of the largest effort: a smaller step is an error of r
 FEWEST = 30             # residuals for a mean
 _FAR = 32767            # samples: a reversal farther away does not matter
 _BLOCK = 4096           # samples that are processed at a time
-_AT_REST = 0.01         # of a joint's largest speed; the sign of slower velocities is noise
 
 
 class Equations(NamedTuple):
@@ -121,7 +120,7 @@ def conditions_of(model: Model, samples: Samples, terms: FrictionTerms,
         some = samples.take(slice(None, None, 1 + len(samples) // 2000))
         torque = rnea(model, Data(model), some.q, some.v, some.a)
         scale = np.sqrt((torque ** 2).mean(axis=0)) + 1e-6
-    threshold = np.where(actuated, np.maximum(_AT_REST * fastest, STILL), 0.0)
+    threshold = np.where(actuated, np.maximum(AT_REST * fastest, STILL), 0.0)
     return Conditions(terms, contact_dimension, threshold, measured, scale)
 
 

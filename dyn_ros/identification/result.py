@@ -19,11 +19,10 @@ from ..engine.model import Model
 from ..engine.model.urdf.text import END_OF_MESSAGE
 from ..engine.model.write import write_urdf
 from .friction_terms import STILL
-from .motion.filtering import is_actuated
+from .motion.filtering import AT_REST, is_actuated
 from .normal_equations import resolution
 from .samples import Samples
 
-_AT_REST = 0.01         # of a joint's largest speed; the sign of slower velocities is noise
 _NORMAL = 1.4826        # standard deviation of normal noise over its median size
 
 @dataclass(frozen=True)
@@ -234,7 +233,7 @@ class Identification:
         if samples.v.shape[1] != self.model.nv or samples.contacts:
             raise ValueError(f"samples: expected a recording without contacts of {self.model!r}, "
                              f"got {samples!r} with the contacts {samples.contacts}")
-        slow = np.maximum(_AT_REST * np.quantile(np.abs(samples.v), 0.99, axis=0), STILL)
+        slow = np.maximum(AT_REST * np.quantile(np.abs(samples.v), 0.99, axis=0), STILL)
         moves = (np.abs(samples.v) > slow) | ~is_actuated(self.model)
         torques = (samples.tau, samples.tau - self.described_torque(samples),
                    samples.tau - self.torque(samples))

@@ -104,11 +104,11 @@ def calibrate(model: Model, paths: Sequence[Path], *, gain: float | None = None,
     friction = friction_at_rest(model)
     speed = np.concatenate([one.speed for one in free])
     moves = speed > SLOW
-    if dt * np.count_nonzero(moves.any(axis=1)) < _LEAST_MOTION:
+    moving = dt * np.count_nonzero(moves.any(axis=1))
+    if moving < _LEAST_MOTION:
         raise ValueError(
-            f"in these recordings joints move faster than {SLOW:g} rad/s or m/s for "
-            f"{dt * np.count_nonzero(moves.any(axis=1)):.3g} s only; record motions such as those "
-            "in which contacts will be detected")
+            f"in these recordings joints move faster than {SLOW:g} rad/s or m/s for {moving:.3g} s "
+            "only; record motions such as those in which contacts will be detected")
     warnings = [f"{path}: {text}" for path, part in read for text in part.problems]
     warnings += [f"{path}: {text}" for path, states in parts for text in (
         *constant_efforts(model, states), *velocity_notes(model, states, settings),

@@ -366,8 +366,7 @@ class ConfigurationSpace(Structure):
             raise TypeError(f"rng: expected a numpy.random.Generator, got {type(rng).__name__}: "
                             f"{rng!r:.80}")
         lower, upper = self.lower.copy(), self.upper.copy()
-        is_limited = max(-lower.min(initial=0.0), upper.max(initial=0.0)) <= _UNLIMITED
-        for joint, start, nq in () if is_limited else zip(self.tree.joints, self.idx_q, self.nqs):
+        for joint, start, nq in zip(self.tree.joints, self.idx_q, self.nqs):
             angle = {"revolute": start, "continuous": start, "planar": start + 2}.get(joint.kind)
             for k in range(start, start + nq):
                 reach = np.pi if k == angle else 1.0

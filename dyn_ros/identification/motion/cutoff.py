@@ -18,7 +18,14 @@ from ...engine.algorithms.regressors.normal_equations import assembled
 from ...engine.call.data import Data
 from ...engine.kernel.types import Array
 from ...engine.model.model import Model
-from .filtering import JointSlices, Segment, is_actuated, joint_slices, settling_samples
+from .filtering import (
+    AT_REST,
+    JointSlices,
+    Segment,
+    is_actuated,
+    joint_slices,
+    settling_samples,
+)
 
 _SHARE = 0.25           # of the first cutoff: the lowest one that is tried
 _STEP = 0.5 ** 0.5      # from one candidate to the next
@@ -29,7 +36,6 @@ _FEWEST = 20            # samples of a stretch in the regression
 _BETTER = 0.98          # of the error, in the mean of the joints: more is noise
 _CERTAIN = 2.5          # standard errors of an improvement
 _RIDGE = 1e-7           # relative to each parameter's own sum of squares
-_AT_REST = 0.01         # of a joint's largest speed; the sign of slower velocities is noise
 
 Rates = Callable[[Sequence[JointSlices], Segment, slice, float], tuple[Array, Array, Array]]
 """Filtered q, v and a of consecutive joints in some rows of a segment, for a cutoff."""
@@ -67,7 +73,7 @@ def best_cutoff(model: Model, tau: Array, segments: Sequence[Segment], rate: flo
                 for piece in pieces if window.start <= piece.start < window.stop]
     motion = stretches(first)
     speeds = np.abs(np.concatenate([one.v for one in motion])).max(axis=0)
-    moves = [np.abs(one.v) > _AT_REST * speeds for one in motion]
+    moves = [np.abs(one.v) > AT_REST * speeds for one in motion]
     reference = _errors(model, motion, moves)
     if not reference.size:
         return first

@@ -25,6 +25,7 @@ from ...engine.model.model import Model
 
 ORDER = 4                       # of the filter, which is applied twice
 HIGHEST = 0.2                   # largest cutoff that is chosen, relative to the sampling rate
+AT_REST = 0.01                  # of a joint's largest speed; the sign of slower velocities is noise
 FASTEST = 20.0                  # Hz, the same; faster parts of a motion are jumps of friction
 _SETTLED = 2.0                  # periods of the cutoff after which ends do not matter: 1e-3 of a
 _LOWEST = 5e-4                  # smallest one
@@ -39,7 +40,7 @@ _NOISE_BAND = 0.25, 0.45        # where spectra contain nothing but noise, relat
 _ABOVE = 30.0                   # times the noise floor: motion, even in a spectrum of few windows
 _ROUNDING = 1e-13               # the least noise: that of the arithmetic
 _BAND = 0.04                    # width of a band of noise, relative to the sampling rate
-_AT_REST = 0.01                 # cutoff if nothing moves, relative to the sampling rate
+_STILL = 0.01                   # cutoff if nothing moves, relative to the sampling rate
 _UNIFORM = 1e-3                 # largest deviation of time stamps from a grid, in periods
 _QUATERNION = {"floating": 3, "spherical": 0}   # kind -> its index among the numbers in q
 _ANGLE = {"continuous": 0, "planar": 2}         # kind -> index of an angle without limits
@@ -115,7 +116,7 @@ def choose_cutoff(spectra: Sequence[Spectrum], rate: float, longest: float,
         error += (_SYSTEMATIC * (removed @ motion)
                   + spectrum.floor * (left @ power)) / motion.sum()
     if not error.any():                     # nothing moves
-        return float(max(lowest, _AT_REST * rate))
+        return float(max(lowest, _STILL * rate))
     return float(candidates[np.argmin(error)])
 
 
