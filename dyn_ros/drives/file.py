@@ -19,7 +19,7 @@ from ..engine.model.drives import LARGEST
 _OF_MODEL = {"armature": 0.0, "damping": 0.0, "friction": 0.0}
 _OF_DRIVES = {"delay": 0.0, "offset": 0.0, "load_friction": 0.0, "root_friction": 0.0,
               "stribeck": 0.0, "stribeck_velocity": np.inf, "friction_velocity": 0.0,
-              "rotor_inertia": 0.0}
+              "friction_distance": 0.0, "rotor_inertia": 0.0}
 _EFFORT = ("unit", "gain", "gear_ratio", "gravity_compensated", "side")
 _KEYS = (*_EFFORT, *_OF_MODEL, *_OF_DRIVES)
 _SIDES = ("motor", "link")

@@ -11,9 +11,10 @@ import numpy as np
 
 from ..drives.efforts import torque_regressor, without_gravity
 from ..engine.algorithms.dynamics.friction import step
+from ..engine.algorithms.filters.low_pass import directions, presliding
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
-from ..engine.model.model import Model
+from ..engine.model import Drives, Model
 from .motion.filtering import AT_REST, is_actuated
 from .samples import Samples
 
@@ -24,8 +25,10 @@ _STRETCHES = 8          # of consecutive samples, each predicted by all others
 _MOST = 6               # of them, in which a term must lower the error
 _BETTER = 0.96          # of the squared error, at most, with a term that is chosen
 _WIDTHS = (0.03, 0.1, 0.2)      # of the largest speed: where the step of friction ends
+_DISTANCES = (1e-4, 4e-4, 1.6e-3)   # s at the largest speed: where friction has turned
 _DECREASES = (0.03, 0.06, 0.12, 0.25, 0.5)  # of the largest speed, of Stribeck friction
 _FEWEST = 400           # samples
+_LONG = 1e6             # s, between samples that are not consecutive
 _ROWS = 2400            # samples that terms are compared on
 _OWN = 4                # columns of a joint alone: armature, damping, offset, sign of velocity
 _WEIGHTINGS = 2         # of the joints by their errors
@@ -37,22 +40,46 @@ class FrictionTerms(NamedTuple):
 
     chosen: np.ndarray      # (3, nv) of bool, for each of ``TERMS``
     width: Array            # (nv,), velocity up to which friction grows in proportion to it
+    distance: Array         # (nv,), over which friction turns after a reversal, or 0
     stribeck: Array         # (nv,), velocity at which Stribeck friction decreases; or infinite
     load: Array             # (10 njoints + nv,), bodies and armature that load the gears
 
     @classmethod
     def none(cls, model: Model) -> FrictionTerms:
         """Friction without further terms."""
-        return cls(np.zeros((len(TERMS), model.nv), bool), np.zeros(model.nv),
+        return cls(np.zeros((len(TERMS), model.nv), bool), np.zeros(model.nv), np.zeros(model.nv),
                    np.full(model.nv, np.inf), np.concatenate(
                        [np.ravel(model.inertial_parameters), model.armature]))
 
+    def of(self, drives: Drives) -> Drives:
+        """Drives whose friction turns as these terms state."""
+        return drives.with_values(friction_velocity=self.width, friction_distance=self.distance)
+
+    def direction(self, v: Array, samples: Samples) -> Array:
+        """Of the friction of motors with velocities v (B, nv), from -1 to 1."""
+        at_once: Array = step(v, self.width)
+        if samples.direction is None or not self.distance.any():
+            return at_once
+        return np.where(self.distance > 0.0, samples.direction, at_once)
+
+
+def directions_of(drives: Drives, samples: Samples) -> Array:
+    """The directions of the friction of the motors in samples in order of time, (B, nv)."""
+    return directions(drives, drives.motor_velocity(samples.v), _steps(samples))
+
+
+def _steps(samples: Samples) -> Array:
+    """Times since the sample before, (B,); long after a gap."""
+    dt = np.diff(samples.time, prepend=samples.time[:1])
+    is_next = np.diff(samples.segment, prepend=samples.segment[:1]) == 0
+    return np.where(is_next & (dt >= 0.0), dt, _LONG)
+
 
 class _Candidate(NamedTuple):
-    term: int | None        # index in ``TERMS``; None: only a ramp
+    term: int | None        # index in ``TERMS``; None: only another way to turn
     velocity: float         # at which it decreases, or 0
-    width: float            # of the ramp
-    factors: list[Array]    # of the ramp
+    turn: tuple[float, float]       # width of the ramp; distance over which friction turns
+    factors: list[Array]    # of the direction
 
 
 def choose_terms(model: Model, samples: Samples, stribeck: Array,
@@ -81,17 +108,25 @@ def choose_terms(model: Model, samples: Samples, stribeck: Array,
     held = _HeldOut(bodies, _torque_rows(model, some, joints), tau[:, joints].T, moves)
     terms.load[:] = 0.0
     terms.load[:bodies], terms.load[bodies + joints] = held.x[:bodies], held.x[bodies::_OWN]
+    every, dt, rows = model.drives.motor_velocity(samples.v), _steps(samples), rows[:len(some)]
     for n, k in enumerate(joints):
-        held.exchange(n, _chosen(terms, int(k), v[:, k], moves[n], np.abs(
+        def direction(width: float, distance: float, k: int = k) -> Array:
+            if not distance:
+                return step(v[:, k], width)
+            return presliding(every[:, k], dt, distance, np.sign(every[0, k]))[rows]
+
+        held.exchange(n, _chosen(terms, int(k), v[:, k], moves[n], direction, np.abs(
             held.load(n) + gravity[:, k]), partial(held.errors, n), allowed))
     return terms
 
 
-def _chosen(terms: FrictionTerms, k: int, v: Array, moves: np.ndarray, load: Array,
+def _chosen(terms: FrictionTerms, k: int, v: Array, moves: np.ndarray,
+            direction: Callable[[float, float], Array], load: Array,
             errors: Callable[[Array], tuple[Array, Array]], allowed: Sequence[str]) -> Array:
     """Add what lowers the error of a joint to the terms; the columns of its friction, (B, c).
 
-    ``v``, ``moves`` and ``load`` are (B,); ``errors`` has the errors with choices of columns, and
+    ``v``, ``moves`` and ``load`` are (B,), as is the direction of friction with a ramp of some
+    width, or that turns over some distance; ``errors`` has the errors with choices of columns, and
     the smallest coefficients of the last ones.
     """
     fastest = float(np.quantile(np.abs(v), 0.99))
@@ -100,35 +135,37 @@ def _chosen(terms: FrictionTerms, k: int, v: Array, moves: np.ndarray, load: Arr
         return np.exp(-(v / velocity) ** 2)
 
     @cache
-    def direction(width: float) -> Array:
-        return step(v, width) * moves
+    def directed(turn: tuple[float, float]) -> Array:
+        return direction(*turn) * moves
 
-    def columns(width: float, *factors: Array) -> Array:
-        return np.stack([direction(width), *(direction(width) * one for one in factors)], axis=1)
+    def columns(turn: tuple[float, float], *factors: Array) -> Array:
+        return np.stack([directed(turn), *(directed(turn) * one for one in factors)], axis=1)
 
     factors = [decreasing(float(terms.stribeck[k]))] if terms.chosen[0, k] else []
     while True:                         # add what lowers it most
-        width, others = float(terms.width[k]), []
-        ramps = [_Candidate(None, 0.0, width, factors)]         # the present choice
-        if not width:
-            ramps += [_Candidate(None, 0.0, share * fastest, factors) for share in _WIDTHS]
+        turn, others = (float(terms.width[k]), float(terms.distance[k])), []
+        turns = [_Candidate(None, 0.0, turn, factors)]          # the present choice
+        if not any(turn):
+            turns += [_Candidate(None, 0.0, one, factors) for one in (
+                *((share * fastest, 0.0) for share in _WIDTHS),
+                *((0.0, seconds * fastest) for seconds in _DISTANCES))]
         if "load_friction" in allowed and not terms.chosen[2, k]:
-            others.append(_Candidate(2, 0.0, width, [*factors, load]))
+            others.append(_Candidate(2, 0.0, turn, [*factors, load]))
         if "root_friction" in allowed and not terms.chosen[:2, k].any():
-            others.append(_Candidate(1, 0.0, width, [*factors, np.sqrt(np.abs(v))]))
+            others.append(_Candidate(1, 0.0, turn, [*factors, np.sqrt(np.abs(v))]))
         if "stribeck" in allowed and not terms.chosen[:2, k].any():
-            others += [_Candidate(0, share * fastest, width,
+            others += [_Candidate(0, share * fastest, turn,
                                   [*factors, decreasing(share * fastest)])
                        for share in _DECREASES]
-        tried = [pair for some in (ramps, others) if some for pair in zip(*errors(
-            np.stack([columns(one.width, *one.factors) for one in some])), some)]
+        tried = [pair for some in (turns, others) if some for pair in zip(*errors(
+            np.stack([columns(one.turn, *one.factors) for one in some])), some)]
         error = tried[0][0]
         better = [(found, one) for found, coefficient, one in tried if _is_better(found, error)
                   and (one.term != 2 or coefficient > 0.0)]
         if not better:
-            return columns(width, *factors)
+            return columns(turn, *factors)
         best = min(better, key=lambda pair: pair[0].sum())[1]
-        factors, terms.width[k] = best.factors, best.width
+        factors, (terms.width[k], terms.distance[k]) = best.factors, best.turn
         if best.term is not None:
             terms.chosen[best.term, k] = True
         if best.velocity:

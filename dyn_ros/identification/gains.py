@@ -12,13 +12,12 @@ from scipy.linalg import solve
 from scipy.special import stdtrit
 
 from ..engine.algorithms import joint_torque_regressor, rnea
-from ..engine.algorithms.dynamics.friction import step
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.inputs import require_model
 from .base_parameters import Unknowns, in_columns, structure
-from .friction_terms import choose_terms, measured_joints
+from .friction_terms import choose_terms, directions_of, measured_joints
 from .motion.filtering import AT_REST
 from .normal_equations import jackknife
 from .payload import payload_columns
@@ -71,6 +70,7 @@ class _Recording(NamedTuple):
     """One recording: regressors of its samples."""
 
     samples: Samples
+    direction: Array        # (B, nv) of friction
     Y: Array                # (B, n, b) of the robot's base parameters, for the joints that count
     L: Array                # (B, n, 10) of the load in its frame; empty without one
     load: int               # number of the load, or -1
@@ -168,25 +168,26 @@ class _Problem:
                              "measured efforts")
         base = structure(Unknowns(model, ("armature",)))
         self.independent = base.independent
+        every = Samples.concatenate(list(some[:len(free)]))
+        self.terms = choose_terms(model, every, np.full(model.nv, np.inf))
         self.recordings = [self._recording(one, n - len(free), frames)
                            for n, one in enumerate(some)]
         self.count = len(base.independent)
         self.loads = len(loaded)
-        every = Samples.concatenate(list(some[:len(free)]))
-        self.terms = choose_terms(model, every, np.full(model.nv, np.inf))
         self.typical = 1.0              # inverse gain
         self.sigma = np.array([np.sqrt(np.mean(np.concatenate(
             [one.tau[:, k] for one in some]) ** 2)) for k in self.joints])
 
     def _recording(self, samples: Samples, load: int, frames: Sequence[str]) -> _Recording:
         model = self.model
+        direction = directions_of(self.terms.of(model.drives), samples)
         W = joint_torque_regressor(model, Data(model), samples.q, samples.v, samples.a)
         rotors = in_columns(samples.a[:, :, None])
         Y = np.concatenate([W, rotors], axis=2)[:, self.joints][:, :, self.independent]
         if load < 0:
-            return _Recording(samples, Y, np.zeros((*Y.shape[:2], 10)), -1)
+            return _Recording(samples, direction, Y, np.zeros((*Y.shape[:2], 10)), -1)
         columns, own = payload_columns(model, model.frame_index(frames[load]))
-        return _Recording(samples, Y, W[:, self.joints][:, :, columns] @ own, load)
+        return _Recording(samples, direction, Y, W[:, self.joints][:, :, columns] @ own, load)
 
     def _rows(self, k: int) -> list[Array]:
         """Samples in which joint k moves, of each recording."""
@@ -198,7 +199,7 @@ class _Problem:
     def _friction(self, one: _Recording, n: int, torque: Array) -> Array:
         """Columns of friction and offset of joint n in a recording, (B, columns)."""
         k, v = self.joints[n], one.samples.v[:, self.joints[n]]
-        s = step(v, self.terms.width[k])
+        s = one.direction[:, k]
         columns = [v, s, np.ones_like(v)]
         if self.terms.chosen[0, k]:
             columns.append(s * np.exp(-(v / self.terms.stribeck[k]) ** 2))

@@ -3,6 +3,7 @@
 """Weighted least squares of the base parameters: estimate, noise, outliers, covariance, errors."""
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -367,7 +368,9 @@ def unexplained(model: Model, equations: TorqueEquations, joints: Sequence[Joint
 
 def _errors(model: Model, equations: TorqueEquations, parameters: Array) -> Errors:
     """What parameters leave of the torques of some samples."""
-    samples, drives = equations.samples, model.drives
+    samples, drives, equations = equations.samples, model.drives, copy.copy(equations)
+    terms = equations.conditions.terms._replace(distance=np.zeros(model.nv))
+    equations.conditions = equations.conditions._replace(terms=terms)   # turning resembles a delay
     period = float(np.median(np.diff(samples.time)))
     step = max(1, math.ceil(LONGEST / (LAGS * period)))
     count = min(LAGS, int(LONGEST / (step * period)), (len(samples) - 1) // (4 * step))

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from ..engine.algorithms import joint_torque_regressor, rnea, torque_without_friction
+from ..engine.algorithms import joint_torque_regressor, rnea
+from ..engine.algorithms.dynamics.friction import without_friction
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
@@ -19,6 +20,7 @@ from ..engine.model.parameters import from_pseudo_inertia, pseudo_inertia
 from ..engine.spatial.inertia import Inertia
 from ..engine.spatial.value import require
 from .base_parameters import NUMBERS
+from .friction_terms import directions_of
 from .motion.losses import Losses, losses, rest_of
 from .normal_equations import changes_without, correlation_length
 from .physical import decomposed, fit
@@ -148,7 +150,7 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
     index = _frame_index(model, frame)
     name = model.frame_names[index]
     W, y = _equations(model, samples, index, offset)
-    lost, used = losses(model, samples.v, samples.tau, samples.weight, friction)
+    lost, used = losses(model, samples, friction)
     W[~used] = y[~used] = 0.0
     sigma = None if noise is None else one_each("noise", noise, model.nv)
     if sigma is not None and not (sigma > 0.0).all():
@@ -250,15 +252,18 @@ def _equations(model: Model, samples: Samples, index: int,
                offset: ArrayLike | None) -> tuple[Array, Array]:
     """The payload's columns of the torques of motors, (B, nv, 10), and what they explain."""
     data, (columns, own), drives = Data(model), payload_columns(model, index), model.drives
+    direction = directions_of(drives, samples)
     constant = 0.0 if offset is None else one_each("offset", offset, model.nv)
     W, y = [], []
     for first in range(0, len(samples), _PART):
         part = samples.take(slice(first, first + _PART))
         rows = joint_torque_regressor(model, data, part.q, part.v, part.a)[..., columns] @ own
         W.append(drives.to_motors(rows.swapaxes(1, 2)).swapaxes(1, 2))
+        applied = without_friction(model, drives, part.v, "tau", part.tau - constant,
+                                   direction[first:first + _PART])
         y.append(drives.to_motors(
-            torque_without_friction(model, part.v, part.tau - constant)
-            - rnea(model, data, part.q, part.v, part.a, part.f_ext) - drives.rotor_torque(part.a)))
+            applied - rnea(model, data, part.q, part.v, part.a, part.f_ext)
+            - drives.rotor_torque(part.a)))
     weight = np.sqrt(samples.weight)[:, None]
     return np.concatenate(W) * weight[..., None], np.concatenate(y) * weight
 

@@ -11,14 +11,14 @@ import numpy as np
 
 from ..drives import save_drives
 from ..drives.efforts import without_gravity
-from ..engine.algorithms import joint_friction, rnea
-from ..engine.algorithms.dynamics.friction import with_gravity
+from ..engine.algorithms import rnea
+from ..engine.algorithms.dynamics.friction import friction_in, with_gravity
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.urdf.text import END_OF_MESSAGE
 from ..engine.model.write import write_urdf
-from .friction_terms import STILL
+from .friction_terms import STILL, directions_of
 from .motion.filtering import AT_REST, is_actuated
 from .normal_equations import resolution
 from .samples import Samples
@@ -196,14 +196,14 @@ class Identification:
         model, v = self.identified, samples.v
         torque = rnea(model, Data(model), samples.q, v, samples.a, samples.f_ext)
         torque += model.drives.rotor_torque(samples.a)
-        torque += joint_friction(model, v, torque)
+        torque += _friction(model, samples, torque)
         torque = without_gravity(model, samples.q, torque)
         return with_gravity(self.model, Data(self.model), samples.q, torque)
 
     def described_torque(self, samples: Samples) -> Array:
         """Torques that the description predicts for the motion of some samples, (B, nv)."""
         torque = rnea(self.model, Data(self.model), samples.q, samples.v, samples.a, samples.f_ext)
-        return torque + joint_friction(self.model, samples.v, torque)
+        return torque + _friction(self.model, samples, torque)
 
     def errors(self, samples: Samples) -> tuple[JointResult, ...]:
         """How well both models explain another recording, which was not used.
@@ -276,6 +276,10 @@ class Identification:
         """
         old = Path(description).read_bytes().removesuffix(END_OF_MESSAGE.encode())
         Path(path).write_bytes(write_urdf(old, self.identified))
+
+
+def _friction(model: Model, samples: Samples, torque: Array) -> Array:
+    return friction_in(model, samples.v, torque, directions_of(model.drives, samples))
 
 
 def _error(joint: JointResult, tau: Array, before: Array, after: Array) -> JointResult:

@@ -64,6 +64,8 @@ class Samples:
         A new number after each gap or reset of the time stamps.
     recording : (B,) ndarray of int or None
         Which of several recordings, between which friction may change.
+    direction : (B, nv) ndarray or None
+        Of friction that depends on the motion before, from -1 to 1, once it is computed.
     f_ext : (B, njoints, 6) ndarray or None
         Known external forces, as in ``rnea``.
     contacts : tuple of str
@@ -88,8 +90,6 @@ class Samples:
     >>> samples = dyn_ros.Samples.from_arrays(model, time, angles, efforts)
     >>> samples.q.shape, samples.a.shape
     ((1962, 7), (1962, 7))
-    >>> samples.filter.split(",")[0]
-    'Butterworth low-pass of order 4'
     """
 
     time: Array
@@ -107,6 +107,7 @@ class Samples:
     cutoff: float = math.inf
     motion_noise: Array | None = None
     recording: NDArray[np.int32] | None = None
+    direction: Array | None = None
 
     def __len__(self) -> int:
         return len(self.time)
@@ -196,9 +197,8 @@ class Samples:
         makes the motion smoother by more than the noise of the positions explains.
 
         For motions up to 0.5 to 2 Hz and 500 samples per second, encoders of 2^17 counts per
-        revolution result in velocities with an RMS error of 4e-5 of their RMS, and accelerations
-        with one of 3e-4; with 2^20 counts, of 3e-5 and 3e-4. The error of accelerations is largest,
-        3e-3 of the largest acceleration, at the ends of a segment.
+        revolution result in RMS errors of 4e-5 of the RMS velocity and 3e-4 of the RMS
+        acceleration; at the ends of a segment, of up to 3e-3 of the largest acceleration.
 
         Parameters
         ----------

@@ -29,7 +29,7 @@ from .least_squares import (
     squares_of,
     unexplained,
 )
-from .motion.filtering import is_actuated, joint_slices
+from .motion.filtering import is_actuated, joint_slices, of_each
 from .motion.preparation import STUCK
 from .normal_equations import Equations, add, conditions_of, resolution
 from .physical import Reference
@@ -247,9 +247,7 @@ def warnings_of_units(model: Model, samples: Samples) -> list[str]:
 
 def _still(model: Model, samples: Samples) -> list[str]:
     """Warnings of joints that do not move in any recording."""
-    ids = samples.recording
-    parts = [samples.q] if ids is None else [samples.q[ids == one] for one in np.unique(ids)]
-    moves = np.max([np.ptp(q, axis=0) for q in parts], axis=0)
+    moves = np.max([np.ptp(q, axis=0) for q in of_each(samples.recording, samples.q)], axis=0)
     return [f"joint {joint.name!r} moves by less than {STUCK:g} rad or m in all recordings, so its "
             "friction stays unknown, as does what only its motion shows"
             for joint in joint_slices(model) if moves[joint.q].max() < STUCK]
@@ -343,6 +341,6 @@ def _identified(unknowns: Unknowns, terms: FrictionTerms, parameters: Array,
     identified.drives = identified.drives.with_values(
         gain=identified.drives.gain * constants,
         stribeck_velocity=np.where(own[4] == 0.0, np.inf, terms.stribeck),
-        friction_velocity=terms.width, rotor_inertia=rotors,
+        friction_velocity=terms.width, friction_distance=terms.distance, rotor_inertia=rotors,
         **dict(zip(unknowns.features[3:], own[3:])))
     return identified

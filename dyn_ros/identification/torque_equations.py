@@ -15,12 +15,13 @@ import numpy as np
 from ..drives.efforts import torque_regressor, torque_regressor_product, without_gravity
 from ..engine import algorithms
 from ..engine.algorithms import rnea
-from ..engine.algorithms.dynamics.friction import step, with_gravity
+from ..engine.algorithms.dynamics.friction import with_gravity
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from . import normal_equations as ne
 from .base_parameters import Unknowns, in_columns
-from .motion.filtering import is_actuated
+from .friction_terms import directions_of
+from .motion.filtering import is_actuated, of_each
 from .samples import Samples
 
 _LITTLE = 0.1           # of a row's noise: where less is left, the row says nothing
@@ -47,8 +48,9 @@ class TorqueEquations:
     def __init__(self, unknowns: Unknowns, samples: Samples, rows: np.ndarray,
                  conditions: ne.Conditions, threads: int = 1,
                  progress: Progress | None = None) -> None:
-        self.samples = dataclasses.replace(samples, tau=without_gravity(
-            unknowns.model, samples.q, samples.tau))
+        self.samples = dataclasses.replace(
+            samples, tau=without_gravity(unknowns.model, samples.q, samples.tau),
+            direction=directions_of(conditions.terms.of(unknowns.model.drives), samples))
         self.rows, self.conditions = rows, conditions
         self._unknowns, self._threads = unknowns, threads
         self._progress = progress or (lambda done, what: None)
@@ -95,7 +97,7 @@ class TorqueEquations:
     def _columns(self, samples: Samples) -> tuple[Array | float, ...]:
         """What each of the features multiplies, (B, nv)."""
         v, terms = self._drives.motor_velocity(samples.v), self.conditions.terms
-        direction = step(v, terms.width) * (np.abs(v) > self.conditions.threshold)
+        direction = terms.direction(v, samples) * (np.abs(v) > self.conditions.threshold)
         decreasing = root = loaded = direction
         if terms.chosen[0].any():
             decreasing = direction * np.exp(-(v / terms.stribeck) ** 2)
@@ -374,9 +376,7 @@ class TorqueEquations:
 
     def _farthest(self) -> int:
         """The distance from reversals up to which most samples of no recording are left out."""
-        ids = self.samples.recording
-        parts = [self._distance] if ids is None else [
-            self._distance[ids == recording] for recording in np.unique(ids)]
+        parts = of_each(self.samples.recording, self._distance)
         return int(min(np.quantile(part, _LEFT_OUT) for part in parts))
 
     def correlations(self, parameters: Array) -> Array:

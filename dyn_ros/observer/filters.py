@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..engine.algorithms import crba
 from ..engine.algorithms.filters import disturbance_filter
-from ..engine.algorithms.filters.momentum_observer import LOW_PASS
+from ..engine.algorithms.filters.low_pass import LOW_PASS
 from ..engine.call.algorithm import compiled
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array, ArrayLike

@@ -183,7 +183,7 @@ class MomentumObserver:
             raise ValueError(f"dt: expected a finite number of more than 0 s, got {dt!r:.80}")
         if not self._is_started:
             step[0] = 0.0
-        tau = self._losses.removed(v, tau)
+        tau = self._losses.removed(v, tau, dt)
         state = algorithm.step(
             self._model, self._data, 1, self._direct, q, v, tau, step, self._gain,
             *self._losses.kernel, *self._state)
@@ -196,6 +196,7 @@ class MomentumObserver:
         if not external.dot(external) < _LARGEST:
             raise self._too_large("")
         self._state, self._q, self._dt, self._is_started = state, np.array(q, float), dt, True
+        self._losses.keep()
         return external
 
     def _too_large(self, where: str) -> ValueError:
@@ -221,6 +222,7 @@ class MomentumObserver:
         zero = np.zeros(self._model.nv)
         start = zero if external is None else finite_array("external", external, zero.shape)
         self._state, self._is_started = (start, zero, zero), False
+        self._losses.reset()
         if self._kalman is not None:
             self._kalman.reset(start)
 
@@ -281,7 +283,8 @@ class MomentumObserver:
         samples = validated(self._model, q, v, tau, dt)
         external = np.empty(samples.v.shape)
         for rows, block in samples.blocks():
-            block = block._replace(tau=self._losses.removed(block.v, block.tau))
+            block = block._replace(tau=self._losses.removed(block.v, block.tau, block.dt))
+            self._losses.keep()
             if self._kalman is not None:
                 self._filter_disturbances(self._kalman, block, threads, external[rows])
             else:

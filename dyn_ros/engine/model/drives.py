@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..kernel.types import Array
 
 _INTEGRAL = {"is_compensated": False, "is_link_side": False}
-_NOT_NEGATIVE = ("load_friction", "friction_velocity", "rotor_inertia")
+_NOT_NEGATIVE = ("load_friction", "friction_velocity", "friction_distance", "rotor_inertia")
 _POSITIVE = ("stribeck_velocity",)
 _DEFAULTS = {"gain": 1.0, "stribeck_velocity": np.inf, **_INTEGRAL}
 _INDEPENDENT = 1e-9     # least singular value of a coupling, relative to the largest
@@ -38,7 +38,9 @@ class Drives:
         + load_friction |torque|) s(v)
 
     with ``model.damping`` and ``model.friction``, and s(v) = v / friction_velocity between -1
-    and 1. With a ``coupling``, all of this holds for the motors.
+    and 1. After a reversal, s differs from its new value by a part that decreases by a factor of e
+    in each ``friction_distance`` (Dahl 1968), wherever the motion before is known: in observers,
+    recordings and identification. With a ``coupling``, all of this holds for the motors.
 
     Attributes
     ----------
@@ -63,6 +65,9 @@ class Drives:
         decrease [rad/s, m/s].
     friction_velocity : (nv,) ndarray
         Velocity up to which friction grows in proportion to it [rad/s, m/s]; 0: it jumps.
+    friction_distance : (nv,) ndarray
+        Distance over which friction turns after a reversal [rad, m]; 0: it turns at once. Where it
+        turns over a distance, ``friction_velocity`` counts only if the motion before is not known.
     rotor_inertia : (nv,) ndarray
         Of motors with a coupling [kg m2, kg]; zeros without one, where ``model.armature`` has it.
         With one, that has its diagonal at the joints.
@@ -89,6 +94,7 @@ class Drives:
     stribeck: Array
     stribeck_velocity: Array
     friction_velocity: Array
+    friction_distance: Array
     rotor_inertia: Array
     coupling: Array | None = None
 
@@ -195,8 +201,9 @@ class Drives:
 @lru_cache(maxsize=16)
 def _has_own_friction(drives: Drives) -> bool:
     return drives.coupling is not None or any(
-        getattr(drives, name).any() for name in ("offset", "load_friction", "root_friction",
-                                                 "stribeck", "friction_velocity"))
+        getattr(drives, name).any() for name in (
+            "offset", "load_friction", "root_friction", "stribeck", "friction_velocity",
+            "friction_distance"))
 
 
 def reporting_torques(model: Any) -> Any:

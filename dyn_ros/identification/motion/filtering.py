@@ -13,7 +13,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -248,6 +248,11 @@ def divided(is_cut: NDArray[np.bool_]) -> list[Segment]:
     """The stretches between cuts; there is a step from each sample but the last to the next."""
     ends = [0, *map(int, np.flatnonzero(is_cut) + 1), len(is_cut) + 1]
     return [Segment(start, stop) for start, stop in itertools.pairwise(ends)]
+
+
+def of_each(recording: NDArray[np.int32] | None, rows: NDArray[Any]) -> list[NDArray[Any]]:
+    """The rows of each of several recordings, one after the other; None: of one."""
+    return np.split(rows, [] if recording is None else np.flatnonzero(np.diff(recording)) + 1)
 
 
 # --- joints

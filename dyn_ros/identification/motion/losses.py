@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...engine.algorithms import torque_without_friction
-from ...engine.algorithms.dynamics.friction import step
+from ...engine.algorithms.dynamics.friction import without_friction
 from ...engine.kernel.types import Array
 from ...engine.model import Model
+from ..friction_terms import directions_of
+from ..samples import Samples
 from .filtering import is_actuated
 
 _MOVES = 0.01           # rad/s, m/s: a joint that is never faster is at rest
@@ -35,17 +36,18 @@ class Losses(NamedTuple):
                 for k, (C, size) in enumerate(zip(self.columns, self.sizes))]
 
 
-def losses(model: Model, v: Array, tau: Array, weight: Array, friction: bool | None
-           ) -> tuple[Losses, np.ndarray]:
+def losses(model: Model, samples: Samples, friction: bool | None) -> tuple[Losses, np.ndarray]:
     """How friction may differ from the model, and which torques count, (B, nv) of bool.
 
     Torques of slow motors that move do not, nor torques of motors with Coulomb friction that rest
     while others move: what friction withstands at rest changes with the motion. ``friction`` is as
     for ``identify_payload``.
     """
-    drives, used = model.drives, np.ones(v.shape, bool)
-    torque = drives.to_motors(torque_without_friction(model, v, tau))
-    v = drives.motor_velocity(v)
+    drives, used = model.drives, np.ones(samples.v.shape, bool)
+    direction = directions_of(drives, samples)
+    torque = drives.to_motors(without_friction(model, drives, samples.v, "tau", samples.tau,
+                                               direction))
+    v, root = drives.motor_velocity(samples.v), np.sqrt(samples.weight)[:, None]
     moves = np.abs(v) > np.maximum(_MOVES, _SLOW * np.abs(v).max(axis=0))
     lost = Losses([np.zeros((len(v), 0))] * model.nv, [np.zeros(0)] * model.nv,
                   np.full(model.nv, float(len(v))))
@@ -55,18 +57,19 @@ def losses(model: Model, v: Array, tau: Array, weight: Array, friction: bool | N
             used[:, k] = ~moves.any(axis=1)
         elif (max if friction else min)(directions) >= _FEWEST:
             used[:, k] = moves[:, k]
-            columns, lost.sizes[k] = _changes(model, k, v[:, k], torque[:, k])
-            lost.columns[k] = columns * (moves[:, k] * np.sqrt(weight))[:, None]
+            columns, lost.sizes[k] = _changes(model, k, v[:, k], direction[:, k], torque[:, k])
+            lost.columns[k] = columns * moves[:, [k]] * root
         lost.rows[k] = max(np.sum(used[:, k]), 1)
     return lost, used
 
 
-def _changes(model: Model, k: int, v: Array, torque: Array) -> tuple[Array, Array]:
+def _changes(model: Model, k: int, v: Array, sign: Array, torque: Array) -> tuple[Array, Array]:
     """Columns of friction and offset of a motor, (B, n), and how much their factors change, (n,).
 
-    By half of the friction of the model, or by any amount where it has none.
+    By half of the friction of the model, or by any amount where it has none. ``sign`` (B,) is its
+    direction.
     """
-    sign, load = step(v, model.drives.friction_velocity[k]), model.drives.load_friction[k]
+    load = model.drives.load_friction[k]
     columns = np.stack([sign, v, np.ones_like(v), sign * np.abs(torque)], axis=1)
     columns /= (1.0 + load * sign * np.sign(torque))[:, None]       # as the torque without friction
     sizes = np.array([*(_CHANGE * x or np.inf for x in (model.friction[k], model.damping[k])),

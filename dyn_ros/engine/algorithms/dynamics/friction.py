@@ -48,13 +48,18 @@ def joint_friction(model: Model, v: ArrayLike, torque: ArrayLike | None = None) 
     >>> print(dyn_ros.joint_friction(robot, [2.0, -2.0, 0.0, 0.0, 0.0, 0.0, 0.0])[:3])
     [ 2. -2.  0.]
     """
-    speeds, drives = _valid(model, "v", v), model.drives
-    motors = drives.motor_velocity(speeds)
-    friction = _unloaded(model, drives, motors)
-    if torque is not None:
-        load = np.abs(drives.to_motors(_valid(model, "torque", torque)))
-        friction = friction + drives.load_friction * load * step(motors, drives.friction_velocity)
-    return drives.to_joints(friction)
+    speeds, drives = valid(model, "v", v), model.drives
+    load = 0.0 * speeds if torque is None else valid(model, "torque", torque)
+    return friction_in(model, speeds, load, step(
+        drives.motor_velocity(speeds), drives.friction_velocity))
+
+
+def friction_in(model: Model, v: Array, torque: Array, direction: Array) -> Array:
+    """As ``joint_friction``, with the direction (..., nv) of each motor's friction, -1 to 1."""
+    drives = model.drives
+    motors, load = drives.motor_velocity(v), np.abs(drives.to_motors(torque))
+    friction = _unloaded(model, drives, motors, direction)
+    return drives.to_joints(friction + drives.load_friction * load * direction)
 
 
 def torque_without_friction(model: Model, v: ArrayLike, torque: ArrayLike) -> Array:
@@ -85,11 +90,18 @@ def torque_without_friction(model: Model, v: ArrayLike, torque: ArrayLike) -> Ar
 
 
 def without_friction(model: Model, drives: Drives, v: ArrayLike, name: str,
-                     torque: ArrayLike) -> Array:
-    """As ``torque_without_friction``, with other drives and another name of the argument."""
-    motors = drives.motor_velocity(_valid(model, "v", v))
-    left = drives.to_motors(_valid(model, name, torque)) - _unloaded(model, drives, motors)
-    sign = step(motors, drives.friction_velocity) * np.sign(left)
+                     torque: ArrayLike, direction: Array | None = None) -> Array:
+    """As ``torque_without_friction``, with other drives and another name of the argument.
+
+    ``direction`` (..., nv) is that of each motor's friction, from -1 to 1; by default it depends
+    on the velocity alone.
+    """
+    motors = drives.motor_velocity(valid(model, "v", v))
+    if direction is None:
+        direction = step(motors, drives.friction_velocity)
+    left = drives.to_motors(valid(model, name, torque))
+    left = left - _unloaded(model, drives, motors, direction)
+    sign = direction * np.sign(left)
     left = left / (1.0 + drives.load_friction * sign)
     return drives.to_joints(left)
 
@@ -124,7 +136,7 @@ def measured_torque(model: Model, data: Data, q: ArrayLike, effort: ArrayLike) -
     >>> print(dyn_ros.measured_torque(robot, data, q, np.full(7, 0.5)))
     [6. 6. 6. 6. 6. 6. 6.]
     """
-    return with_gravity(model, data, q, model.drives.to_torque(_valid(model, "effort", effort)))
+    return with_gravity(model, data, q, model.drives.to_torque(valid(model, "effort", effort)))
 
 
 def with_gravity(model: Model, data: Data, q: ArrayLike, torque: Array) -> Array:
@@ -141,17 +153,18 @@ def step(v: Array, width: Array | float) -> Array:
     return np.where(wide, np.clip(v / np.where(wide, width, 1.0), -1.0, 1.0), np.sign(v))
 
 
-def _unloaded(model: Model, drives: Drives, v: Array) -> Array:
+def _unloaded(model: Model, drives: Drives, v: Array, direction: Array) -> Array:
     """Friction and offsets that do not depend on torque, of motors with velocities v."""
     dry = model.friction
     if drives.has_own_friction:
         dry = (dry + drives.root_friction * np.sqrt(np.abs(v))
                + drives.stribeck * np.exp(-(v / drives.stribeck_velocity) ** 2))
-    friction: Array = model.damping * v + dry * step(v, drives.friction_velocity) + drives.offset
+    friction: Array = model.damping * v + dry * direction + drives.offset
     return friction
 
 
-def _valid(model: Model, name: str, value: ArrayLike) -> Array:
+def valid(model: Model, name: str, value: ArrayLike) -> Array:
+    """Numbers for each velocity, (nv,) or (B, nv), or a ValueError that names the argument."""
     array, _ = as_array(require_model(model), name, ("nv",), value)
     require_valid(model, name, ("nv",), array)
     return array

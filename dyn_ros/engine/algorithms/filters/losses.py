@@ -11,19 +11,22 @@ from ...kernel.types import Array, ArrayLike
 from ...model.drives import Drives
 from ...model.inputs import flag
 from ...model.model import Model
-from ..dynamics.friction import without_friction
+from ..dynamics.friction import valid, without_friction
+from .low_pass import directions
 
 
 class Losses:
     """Friction of a model, as it is at each call.
 
     The kernels know damping, and Coulomb friction that changes its sign up to a ``velocity``,
-    (nv,). If drives have more friction, all of it is removed from the efforts before.
+    (nv,). If drives have more friction, all of it is removed from the efforts before; where it
+    depends on the motion before, ``keep`` and ``reset`` state how that goes on.
     """
 
     def __init__(self, model: Model, friction: bool, velocity: Array) -> None:
         self._model, self._velocity = model, velocity
         self._is_on = flag("friction", friction)
+        self.reset()
         self._read()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -42,10 +45,29 @@ class Losses:
         elif self._is_on:
             self.kernel = model.damping, model.friction, self._velocity
 
-    def removed(self, v: ArrayLike, tau: Any) -> Any:
-        """Efforts (..., nv) without losses that kernels do not model; call before ``kernel``."""
+    def reset(self) -> None:
+        """Forget the motion so far."""
+        self._before: Array | None = None
+        self._after: Array | None = None
+
+    def keep(self) -> None:
+        """Continue after the latest samples of ``removed``."""
+        self._before = self._after
+
+    def removed(self, v: ArrayLike, tau: Any, dt: Array | float | None = None) -> Any:
+        """Efforts (..., nv) without losses that kernels do not model; call before ``kernel``.
+
+        ``dt`` are the times since the samples before, of samples in order of time; without it,
+        friction turns at once.
+        """
         if self._model._drives is not self._drives:
             self._read()
         if self._own is None:
             return tau
-        return without_friction(self._model, self._own, v, "tau", tau)
+        direction = None
+        if dt is not None and self._own.friction_distance.any():
+            motors = self._own.motor_velocity(valid(self._model, "v", v))
+            rows = motors.reshape(-1, self._model.nv)
+            direction = directions(self._own, rows, np.broadcast_to(dt, len(rows)), self._before)
+            self._after, direction = direction[-1], direction.reshape(motors.shape)
+        return without_friction(self._model, self._own, v, "tau", tau, direction)

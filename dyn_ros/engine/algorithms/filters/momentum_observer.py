@@ -37,6 +37,7 @@ from ..dynamics.momentum_terms import P_RATE, P, momentum_of, momentum_terms_ker
 from ..dynamics.rnea import NLE, nonlinear_effects_kernel
 from .disturbance_filter import FILTER as KALMAN_FILTER
 from .losses import Losses
+from .low_pass import LOW_PASS
 
 EXTERNAL = field("external_effort", ("nv",), "Estimated external efforts [N m, N].")
 OBSERVED = field("observed_momentum", ("nv",), "Generalized momentum of the observer's last sample "
@@ -176,24 +177,7 @@ def filter_samples(v, tau, moved, rate, dt, dt_stride, settings, memory, externa
     return 0
 
 
-def smooth_samples(x, count, n, share, share_stride, value, smooth):
-    """The low pass of the first order after each sample, in order, and the last one in ``value``.
-
-    x and smooth are (count, n). share is the part of the difference that a step covers;
-    share_stride is 0 for one step of all samples, 1 for one for each sample.
-    """
-    x, share = la.floats_at(x), la.floats_at(share)
-    value, smooth = la.floats_at(value), la.floats_at(smooth)
-    for row in range(count):
-        part = share[row * share_stride]
-        for k in range(n):
-            value[k] = value[k] + part * (x[row * n + k] - value[k])
-            smooth[row * n + k] = value[k]
-    return 0
-
-
 FILTER = Entry("momentum_observer-filter", filter_samples, "q" * 12)
-LOW_PASS = Entry("momentum_observer-low_pass", smooth_samples, "pqqpqpp")
 step = Algorithm(
     "momentum_observer_step", momentum_observer_step_kernel,
     (Q, V, TAU_IN, STEP, OBSERVER_GAIN, DAMPING, COULOMB, REVERSAL, EXTERNAL_BEFORE,
