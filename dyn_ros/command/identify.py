@@ -68,10 +68,11 @@ def add_identify(commands: Commands) -> None:
                          help="also estimate friction that decreases up to this velocity "
                               "[rad/s, m/s]")
     command.add_argument("--friction-terms", nargs="+", metavar="TERM",
-                         choices=("load_friction", "root_friction", "stribeck", "none"),
-                         help="load_friction, root_friction, stribeck or none: further terms of "
-                              "friction that joints may have (default: all three, where they "
-                              "lower the error of torques that were held out)")
+                         choices=("load_friction", "root_friction", "stribeck",
+                                  "friction_distance", "none"),
+                         help="load_friction, root_friction, stribeck, friction_distance or none: "
+                              "further terms of friction that joints may have (default: all, where "
+                              "they lower the error of torques that were held out)")
     command.add_argument("--regularization", type=positive, default=1.0, metavar="X",
                          help="weight of the distance from the description (default: 1)")
     command.add_argument("--contact-dimension", type=int, choices=(3, 6), default=3,

@@ -236,7 +236,7 @@ def _further_friction(result: "Identification") -> Iterator[str]:
     for k, joint in enumerate(result.joints):
         values = [f"{name} {_number(number)}" for name, number in (*(
             (name, getattr(drives, name)[k]) for name in ("load_friction", "root_friction",
-            "stribeck", "stribeck_velocity")), ("friction_velocity", ramp[k]))
+            "stribeck", "stribeck_velocity", "friction_distance")), ("friction_velocity", ramp[k]))
             if number and np.isfinite(number)]
         if values:
             yield f"{joint.name}: {', '.join(values)}"

@@ -19,6 +19,7 @@ from .motion.filtering import AT_REST, is_actuated
 from .samples import Samples
 
 TERMS = ("stribeck", "root_friction", "load_friction")
+OPTIONAL = (*TERMS, "friction_distance")
 STILL = 1e-9            # rad/s, m/s: less is rounding
 SLOWEST = 1e-6          # rad/s, m/s: of the decrease of Stribeck friction; less is not measured
 _STRETCHES = 8          # of consecutive samples, each predicted by all others
@@ -26,6 +27,7 @@ _MOST = 6               # of them, in which a term must lower the error
 _BETTER = 0.96          # of the squared error, at most, with a term that is chosen
 _WIDTHS = (0.03, 0.1, 0.2)      # of the largest speed: where the step of friction ends
 _DISTANCES = (1e-4, 4e-4, 1.6e-3)   # s at the largest speed: where friction has turned
+_NARROWER = (0.6, 1.7)  # times a width or distance that was chosen
 _DECREASES = (0.03, 0.06, 0.12, 0.25, 0.5)  # of the largest speed, of Stribeck friction
 _FEWEST = 400           # samples
 _LONG = 1e6             # s, between samples that are not consecutive
@@ -58,7 +60,7 @@ class FrictionTerms(NamedTuple):
     def direction(self, v: Array, samples: Samples) -> Array:
         """Of the friction of motors with velocities v (B, nv), from -1 to 1."""
         at_once: Array = step(v, self.width)
-        if samples.direction is None or not self.distance.any():
+        if samples.direction is None:
             return at_once
         return np.where(self.distance > 0.0, samples.direction, at_once)
 
@@ -83,7 +85,7 @@ class _Candidate(NamedTuple):
 
 
 def choose_terms(model: Model, samples: Samples, stribeck: Array,
-                 allowed: Sequence[str] = TERMS) -> FrictionTerms:
+                 allowed: Sequence[str] = OPTIONAL) -> FrictionTerms:
     """The terms that lower the error of torques that were held out, for each joint.
 
     A term is chosen if it lowers the squared error of its joint by more than 4 %, and in most
@@ -130,6 +132,7 @@ def _chosen(terms: FrictionTerms, k: int, v: Array, moves: np.ndarray,
     the smallest coefficients of the last ones.
     """
     fastest = float(np.quantile(np.abs(v), 0.99))
+    distances = _DISTANCES if "friction_distance" in allowed else ()
 
     def decreasing(velocity: float) -> Array:
         return np.exp(-(v / velocity) ** 2)
@@ -145,10 +148,10 @@ def _chosen(terms: FrictionTerms, k: int, v: Array, moves: np.ndarray,
     while True:                         # add what lowers it most
         turn, others = (float(terms.width[k]), float(terms.distance[k])), []
         turns = [_Candidate(None, 0.0, turn, factors)]          # the present choice
-        if not any(turn):
-            turns += [_Candidate(None, 0.0, one, factors) for one in (
-                *((share * fastest, 0.0) for share in _WIDTHS),
-                *((0.0, seconds * fastest) for seconds in _DISTANCES))]
+        turns += [_Candidate(None, 0.0, one, factors) for one in (
+            [(factor * turn[0], factor * turn[1]) for factor in _NARROWER] if any(turn) else
+            [*((share * fastest, 0.0) for share in _WIDTHS),
+             *((0.0, seconds * fastest) for seconds in distances)])]
         if "load_friction" in allowed and not terms.chosen[2, k]:
             others.append(_Candidate(2, 0.0, turn, [*factors, load]))
         if "root_friction" in allowed and not terms.chosen[:2, k].any():

@@ -46,10 +46,11 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
         Also estimate friction that decreases with velocity, F exp(-(v / stribeck)^2) sign(v)
         [rad/s, m/s]. F has any sign.
     friction_terms : sequence of str, optional
-        Further terms of friction that may be chosen, of "stribeck", "root_friction" and
-        "load_friction", as in ``Drives``; by default all. A joint has a term if it lowers the
-        error of torques that were held out. The sign of velocities becomes a ramp at low speed by
-        the same criterion, and where it is only noise, below ten times the noise of velocities.
+        Further terms of friction that may be chosen, of "stribeck", "root_friction",
+        "load_friction" and "friction_distance", as in ``Drives``; by default all. A joint has a
+        term if it lowers the error of torques that were held out. The sign of velocities becomes
+        a ramp at low speed by the same criterion, and where it is only noise, below ten times the
+        noise of velocities.
     motor_constants : float or (nv,) array_like, optional
         Torque per unit of measured effort, if efforts are not torques but currents, for example;
         of either sign. Multiplies the gains of ``model.drives``.

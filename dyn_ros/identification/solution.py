@@ -20,7 +20,7 @@ from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
 from ..engine.model.inputs import one_each, positive_each, require_model
 from .base_parameters import FEATURES, Unknowns, structure, undetermined
-from .friction_terms import SLOWEST, STILL, TERMS, FrictionTerms, choose_terms
+from .friction_terms import OPTIONAL, SLOWEST, STILL, TERMS, FrictionTerms, choose_terms
 from .least_squares import (
     Fit,
     Problem,
@@ -197,9 +197,10 @@ def _rows(some: Sequence[slice]) -> np.ndarray:
 
 def _allowed(friction: bool, wanted: Sequence[str] | None) -> Sequence[str]:
     """The terms of friction that may be chosen."""
-    if isinstance(wanted, str) or not set(wanted or ()) <= set(TERMS):
-        raise ValueError(f"friction_terms: expected some of {', '.join(TERMS)}, got {wanted!r:.80}")
-    return () if not friction else TERMS if wanted is None else tuple(wanted)
+    if isinstance(wanted, str) or not set(wanted or ()) <= set(OPTIONAL):
+        raise ValueError(f"friction_terms: expected some of {', '.join(OPTIONAL)}, got "
+                         f"{wanted!r:.80}")
+    return () if not friction else OPTIONAL if wanted is None else tuple(wanted)
 
 
 # --- input

@@ -48,9 +48,11 @@ class TorqueEquations:
     def __init__(self, unknowns: Unknowns, samples: Samples, rows: np.ndarray,
                  conditions: ne.Conditions, threads: int = 1,
                  progress: Progress | None = None) -> None:
-        self.samples = dataclasses.replace(
-            samples, tau=without_gravity(unknowns.model, samples.q, samples.tau),
-            direction=directions_of(conditions.terms.of(unknowns.model.drives), samples))
+        self.samples = dataclasses.replace(samples, tau=without_gravity(
+            unknowns.model, samples.q, samples.tau), direction=None)
+        if conditions.terms.distance.any():
+            self.samples = dataclasses.replace(self.samples, direction=directions_of(
+                conditions.terms.of(unknowns.model.drives), samples))
         self.rows, self.conditions = rows, conditions
         self._unknowns, self._threads = unknowns, threads
         self._progress = progress or (lambda done, what: None)

@@ -34,6 +34,7 @@ def test_what_is_written_is_read(model, tmp_path):
         nv, unit=("A",) * nv, gain=own[0], delay=own[1], is_compensated=own[2] > 0.0,
         is_link_side=own[3] > 0.0, offset=own[4], load_friction=0.1, root_friction=own[1],
         stribeck=own[2], stribeck_velocity=0.2, friction_velocity=0.01,
+        friction_distance=np.abs(own[0]),
         coupling=np.eye(nv) + 0.5 * np.eye(nv, k=1))
     dyn_ros.save_drives(model, tmp_path / "drives.yaml")
     read = dyn_ros.Model.from_urdf_file(dyn_ros.__path__[0] + "/robots/arm7.urdf")

@@ -80,8 +80,8 @@ def with_presliding(recording, length=0.01):
     v, steps = recording.exact_v, np.diff(recording.time, prepend=0.0)
     state, states = np.zeros(v.shape[1]), np.empty(v.shape)
     for n, step in enumerate(steps):
-        state = np.clip(state + step / length * v[n] * (1.0 - state * np.sign(v[n])), -1.0, 1.0)
-        states[n] = state
+        end = np.sign(v[n])
+        states[n] = state = end + (state - end) * np.exp(-np.abs(v[n]) * step / length)
     change = recording.true.friction * (states - np.sign(v))
     return dataclasses.replace(recording, tau=recording.tau + change,
                                exact_tau=recording.exact_tau + change)

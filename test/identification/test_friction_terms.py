@@ -65,6 +65,20 @@ def test_a_ramp_at_low_speed():
     assert (width[others] < 0.01 * np.abs(found.samples.v).max(axis=0)[others]).all()
 
 
+@pytest.mark.parametrize("length", [0.0005, 0.002])
+def test_friction_that_turns_over_a_distance(length):
+    model = load("ur10")
+    recording = with_presliding(record(perturbed(model), motion(), noise=0.01, rate=250.0), length)
+    samples = recording.samples(model)
+    found = dyn_ros.identify(model, samples)
+    distance = found.identified.drives.friction_distance
+    assert ((distance > length / 1.5) & (distance < 1.5 * length)).all()
+    unseen = with_presliding(record(
+        recording.true, waves(np.zeros(6), 1.0, [0.15, 0.31], seed=3), noise=0.01), length)
+    noise, samples = rms(unseen.tau - unseen.exact_tau), unseen.samples(model)
+    assert (rms(samples.tau - found.torque(samples)) < 1.05 * noise).all()
+
+
 def test_noise_of_velocities_at_rest_causes_little_friction():
     true = perturbed(load("ur10"), seed=1)
     samples = record(true, motion(), noise=0.01, rate=250.0, counts=2 ** 15).samples(load("ur10"))

@@ -142,7 +142,8 @@ def _losses(result: Identification) -> SimpleNamespace | None:
              "Coulomb friction": (old.friction, new.friction), "offset": (zero, result.offset)}
     for name, numbers in (("load friction", new.drives.load_friction),
                           ("root friction", new.drives.root_friction),
-                          ("full from velocity", new.drives.friction_velocity)):
+                          ("full from velocity", new.drives.friction_velocity),
+                          ("turns over distance", new.drives.friction_distance)):
         if numbers.any():
             pairs[name] = zero, numbers
     if result.stribeck.any():

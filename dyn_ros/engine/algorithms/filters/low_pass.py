@@ -36,12 +36,13 @@ def directions(drives: Drives, v: Array, dt: Array, before: Array | None = None)
     """Directions of the friction of motors with velocities v (B, nv), from -1 to 1.
 
     dt (B,) are the times since the samples before. Before the first, directions were ``before``
-    (nv,), or they are as long after a reversal.
+    (nv,); without it, those of the first depend on the velocity alone.
     """
     found = step(v, drives.friction_velocity)
+    if before is None:
+        before, dt = found[0], np.append(0.0, dt[1:])
     for k in np.flatnonzero(drives.friction_distance):
-        start = found[0, k] if before is None else before[k]
-        found[:, k] = presliding(v[:, k], dt, drives.friction_distance[k], start)
+        found[:, k] = presliding(v[:, k], dt, drives.friction_distance[k], before[k])
     return found
 
 
