@@ -112,10 +112,13 @@ def choose_terms(model: Model, samples: Samples, stribeck: Array,
     terms.load[:bodies], terms.load[bodies + joints] = held.x[:bodies], held.x[bodies::_OWN]
     every, dt, rows = model.drives.motor_velocity(samples.v), _steps(samples), rows[:len(some)]
     for n, k in enumerate(joints):
-        def direction(width: float, distance: float, k: int = k) -> Array:
+        sign, path = np.sign(every[:, k]), np.abs(every[:, k]) * dt
+
+        def direction(width: float, distance: float, k: int = k, sign: Array = sign,
+                      path: Array = path) -> Array:
             if not distance:
                 return step(v[:, k], width)
-            return presliding(every[:, k], dt, distance, np.sign(every[0, k]))[rows]
+            return presliding(sign, path / distance, sign[0])[rows]
 
         held.exchange(n, _chosen(terms, int(k), v[:, k], moves[n], direction, np.abs(
             held.load(n) + gravity[:, k]), partial(held.errors, n), allowed))

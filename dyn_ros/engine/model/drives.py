@@ -66,8 +66,7 @@ class Drives:
     friction_velocity : (nv,) ndarray
         Velocity up to which friction grows in proportion to it [rad/s, m/s]; 0: it jumps.
     friction_distance : (nv,) ndarray
-        Distance over which friction turns after a reversal [rad, m]; 0: it turns at once. Where it
-        turns over a distance, ``friction_velocity`` counts only if the motion before is not known.
+        Distance over which friction turns after a reversal [rad, m]; 0: it turns at once.
     rotor_inertia : (nv,) ndarray
         Of motors with a coupling [kg m2, kg]; zeros without one, where ``model.armature`` has it.
         With one, that has its diagonal at the joints.

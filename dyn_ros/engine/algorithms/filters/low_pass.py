@@ -41,18 +41,21 @@ def directions(drives: Drives, v: Array, dt: Array, before: Array | None = None)
     found = step(v, drives.friction_velocity)
     if before is None:
         before, dt = found[0], np.append(0.0, dt[1:])
-    for k in np.flatnonzero(drives.friction_distance):
-        found[:, k] = presliding(v[:, k], dt, drives.friction_distance[k], before[k])
+    for k, distance in enumerate(drives.friction_distance):
+        if distance:
+            path = np.abs(v[:, k]) * dt / distance
+            found[:, k] = presliding(found[:, k], path, before[k])
     return found
 
 
-def presliding(v: Array, dt: Array, distance: float, start: float) -> Array:
+def presliding(sign: Array, path: Array, start: float) -> Array:
     """The direction of the friction of one motor after each sample, (B,).
 
-    Its difference from the sign of the velocity decreases by a factor of e in each ``distance``
-    that the motor moves. Dahl (1968); exact for velocities v (B,) that are constant in the steps
-    dt (B,).
+    Its difference from the ``sign`` (B,) of the velocity decreases by a factor of e in each
+    distance over which friction turns; ``path`` (B,) is what the motor moved since the sample
+    before, as a multiple of this distance. Dahl (1968); exact for constant velocities.
     """
-    share, direction = -np.expm1(-np.abs(v) * dt / distance), np.empty(len(v))
-    compiled(LOW_PASS)(np.sign(v), len(v), 1, share, 1, np.array([start]), direction)
+    direction = np.empty(len(path))
+    compiled(LOW_PASS)(np.ascontiguousarray(sign), len(path), 1, -np.expm1(-path), 1,
+                       np.array([start]), direction)
     return direction

@@ -8,9 +8,13 @@ from dyn_ros.engine.algorithms.filters.low_pass import directions, presliding
 from dyn_ros.engine.model import Drives
 
 
+def after(v, dt, distance, start):
+    return presliding(np.sign(v), np.abs(v) * dt / distance, start)
+
+
 def test_by_hand_after_a_reversal():
-    found = presliding(np.array([2.0, 2.0, -0.5, -0.5, 0.0]), np.array([0.1, 0.3, 0.2, 0.2, 0.2]),
-                       0.1, 1.0)
+    found = after(np.array([2.0, 2.0, -0.5, -0.5, 0.0]), np.array([0.1, 0.3, 0.2, 0.2, 0.2]), 0.1,
+                  1.0)
     np.testing.assert_allclose(
         found, [1.0, 1.0, 2 * np.exp(-1.0) - 1, 2 * np.exp(-2.0) - 1, 2 * np.exp(-2.0) - 1])
 
@@ -18,9 +22,8 @@ def test_by_hand_after_a_reversal():
 @pytest.mark.parametrize("faster, parts", [(10.0, 1), (1.0, 7)])
 def test_only_the_path_matters(faster, parts):
     v = np.array([1.0, -1.0, 0.3, 0.2, -2.0])
-    expected = presliding(v, np.full(5, 0.1), 0.08, 0.0)
-    found = presliding(np.repeat(faster * v, parts), np.full(5 * parts, 0.1 / parts / faster),
-                       0.08, 0.0)
+    expected = after(v, np.full(5, 0.1), 0.08, 0.0)
+    found = after(np.repeat(faster * v, parts), np.full(5 * parts, 0.1 / parts / faster), 0.08, 0.0)
     np.testing.assert_allclose(found[parts - 1::parts], expected, rtol=1e-12)
 
 
@@ -30,7 +33,7 @@ def test_dahl_s_differential_equation():
     v = np.sin(3.0 * times) * 0.2
     for speed in v:
         s += dt * (speed - abs(speed) * s) / 0.02
-    assert presliding(v, np.full(len(v), dt), 0.02, 0.0)[-1] == pytest.approx(s, abs=1e-4)
+    assert after(v, np.full(len(v), dt), 0.02, 0.0)[-1] == pytest.approx(s, abs=1e-4)
     assert abs(s) < 0.9
 
 
@@ -47,3 +50,11 @@ def test_parts_of_a_recording(coupled):
     np.testing.assert_array_equal(every[0], np.clip(v[0] / 0.1, -1.0, 1.0))
     np.testing.assert_array_equal(every[:, 1], np.clip(v[:, 1] / 0.1, -1.0, 1.0))
     assert 0.1 < np.abs(every[:, 2]).mean() < 0.9
+
+
+def test_noise_at_rest_does_not_turn_friction():
+    """A ramp at low speed remains: whichever direction friction has had, it goes to zero."""
+    v = np.random.default_rng(1).normal(scale=0.01, size=(2000, 1))
+    drives = Drives.of(1, friction_distance=1e-4, friction_velocity=0.1)
+    found = directions(drives, v, np.full(2000, 0.01), np.ones(1))
+    assert np.abs(found[500:]).max() < 0.4 and np.abs(found[500:]).mean() < 0.1
