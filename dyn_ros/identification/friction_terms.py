@@ -30,6 +30,7 @@ _DISTANCES = (1e-4, 4e-4, 1.6e-3)   # s at the largest speed: where friction has
 _NARROWER = (0.6, 1.7)  # times a width or distance that was chosen
 _DECREASES = (0.03, 0.06, 0.12, 0.25, 0.5)  # of the largest speed, of Stribeck friction
 _FEWEST = 400           # samples
+_PART = 4096
 _LONG = 1e6             # s, between samples that are not consecutive
 _ROWS = 2400            # samples that terms are compared on
 _OWN = 4                # columns of a joint alone: armature, damping, offset, sign of velocity
@@ -67,7 +68,13 @@ class FrictionTerms(NamedTuple):
 
 def directions_of(drives: Drives, samples: Samples) -> Array:
     """The directions of the friction of the motors in samples in order of time, (B, nv)."""
-    return directions(drives, drives.motor_velocity(samples.v), _steps(samples))
+    v, dt = drives.motor_velocity(samples.v), _steps(samples)
+    found, before = np.empty_like(v), None
+    for first in range(0, len(v), _PART):           # for less memory
+        some = slice(first, first + _PART)
+        found[some] = directions(drives, v[some], dt[some], before)
+        before = found[some][-1]
+    return found
 
 
 def _steps(samples: Samples) -> Array:
@@ -112,13 +119,13 @@ def choose_terms(model: Model, samples: Samples, stribeck: Array,
     terms.load[:bodies], terms.load[bodies + joints] = held.x[:bodies], held.x[bodies::_OWN]
     every, dt, rows = model.drives.motor_velocity(samples.v), _steps(samples), rows[:len(some)]
     for n, k in enumerate(joints):
-        sign, path = np.sign(every[:, k]), np.abs(every[:, k]) * dt
+        sign, path = np.sign(every[:, [k]]), np.abs(every[:, [k]]) * dt[:, None]
 
         def direction(width: float, distance: float, k: int = k, sign: Array = sign,
                       path: Array = path) -> Array:
             if not distance:
                 return step(v[:, k], width)
-            return presliding(sign, path / distance, sign[0])[rows]
+            return presliding(sign, path / distance, sign[0])[rows, 0]
 
         held.exchange(n, _chosen(terms, int(k), v[:, k], moves[n], direction, np.abs(
             held.load(n) + gravity[:, k]), partial(held.errors, n), allowed))

@@ -13,23 +13,23 @@ from ...model.drives import Drives
 from ..dynamics.friction import step
 
 
-def smooth_samples(x, count, n, share, share_stride, value, smooth):
+def smooth_samples(x, count, n, share, row_stride, column_stride, value, smooth):
     """The low pass of the first order after each sample, in order, and the last one in ``value``.
 
-    x and smooth are (count, n). share is the part of the difference that a step covers;
-    share_stride is 0 for one step of all samples, 1 for one for each sample.
+    x and smooth are (count, n). share is the part of the difference that a step covers; its strides
+    are 0 where all samples, or all columns, have the same.
     """
     x, share = la.floats_at(x), la.floats_at(share)
     value, smooth = la.floats_at(value), la.floats_at(smooth)
     for row in range(count):
-        part = share[row * share_stride]
         for k in range(n):
+            part = share[row * row_stride + k * column_stride]
             value[k] = value[k] + part * (x[row * n + k] - value[k])
             smooth[row * n + k] = value[k]
     return 0
 
 
-LOW_PASS = Entry("low_pass", smooth_samples, "pqqpqpp")
+LOW_PASS = Entry("low_pass", smooth_samples, "pqqpqqpp")
 
 
 def directions(drives: Drives, v: Array, dt: Array, before: Array | None = None) -> Array:
@@ -41,21 +41,20 @@ def directions(drives: Drives, v: Array, dt: Array, before: Array | None = None)
     found = step(v, drives.friction_velocity)
     if before is None:
         before, dt = found[0], np.append(0.0, dt[1:])
-    for k, distance in enumerate(drives.friction_distance):
-        if distance:
-            path = np.abs(v[:, k]) * dt / distance
-            found[:, k] = presliding(found[:, k], path, before[k])
+    some = np.flatnonzero(drives.friction_distance)
+    path = np.abs(v[:, some]) * dt[:, None] / drives.friction_distance[some]
+    found[:, some] = presliding(found[:, some], path, before[some])
     return found
 
 
-def presliding(sign: Array, path: Array, start: float) -> Array:
-    """The direction of the friction of one motor after each sample, (B,).
+def presliding(sign: Array, path: Array, before: Array) -> Array:
+    """The directions of the friction of motors after each sample, (B, n).
 
-    Its difference from the ``sign`` (B,) of the velocity decreases by a factor of e in each
-    distance over which friction turns; ``path`` (B,) is what the motor moved since the sample
+    Their differences from the ``sign`` (B, n) of velocities decrease by a factor of e in each
+    distance over which friction turns; ``path`` (B, n) is what motors moved since the sample
     before, as a multiple of this distance. Dahl (1968); exact for constant velocities.
     """
-    direction = np.empty(len(path))
-    compiled(LOW_PASS)(np.ascontiguousarray(sign), len(path), 1, -np.expm1(-path), 1,
-                       np.array([start]), direction)
-    return direction
+    found, (count, n) = np.empty(path.shape), path.shape
+    sign, share = map(np.ascontiguousarray, (sign, -np.expm1(-path)))
+    compiled(LOW_PASS)(sign, count, n, share, n, 1, before.copy(), found)
+    return found

@@ -9,7 +9,8 @@ from dyn_ros.engine.model import Drives
 
 
 def after(v, dt, distance, start):
-    return presliding(np.sign(v), np.abs(v) * dt / distance, start)
+    path = np.abs(v) * dt / distance
+    return presliding(np.sign(v)[:, None], path[:, None], np.array([start]))[:, 0]
 
 
 def test_by_hand_after_a_reversal():
