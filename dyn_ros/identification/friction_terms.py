@@ -25,13 +25,13 @@ SLOWEST = 1e-6          # rad/s, m/s: of the decrease of Stribeck friction; less
 _STRETCHES = 8          # of consecutive samples, each predicted by all others
 _MOST = 6               # of them, in which a term must lower the error
 _BETTER = 0.96          # of the squared error, at most, with a term that is chosen
-_WIDTHS = (0.03, 0.1, 0.2)      # of the largest speed: where the step of friction ends
-_DISTANCES = (1e-4, 4e-4, 1.6e-3)   # s at the largest speed: where friction has turned
-_NARROWER = (0.6, 1.7)  # times a width or distance that was chosen
+_WIDTHS = (0.03, 0.15)      # of the largest speed: where the step of friction ends
+_DISTANCES = (1e-4, 4e-4, 1.6e-3, 6.4e-3)   # s at the largest speed: where friction has turned
+_SPREADS = (2.0, 1.2)   # factors between widths or distances, of which the best is sought
 _DECREASES = (0.03, 0.06, 0.12, 0.25, 0.5)  # of the largest speed, of Stribeck friction
 _FEWEST = 400           # samples
 _PART = 4096
-_LONG = 1e6             # s, between samples that are not consecutive
+_LONG = 1e12            # s, between samples that are not consecutive
 _ROWS = 2400            # samples that terms are compared on
 _OWN = 4                # columns of a joint alone: armature, damping, offset, sign of velocity
 _WEIGHTINGS = 2         # of the joints by their errors
@@ -72,8 +72,7 @@ def directions_of(drives: Drives, samples: Samples) -> Array:
     found, before = np.empty_like(v), None
     for first in range(0, len(v), _PART):           # for less memory
         some = slice(first, first + _PART)
-        found[some] = directions(drives, v[some], dt[some], before)
-        before = found[some][-1]
+        found[some], before = directions(drives, v[some], dt[some], before)
     return found
 
 
@@ -154,14 +153,25 @@ def _chosen(terms: FrictionTerms, k: int, v: Array, moves: np.ndarray,
     def columns(turn: tuple[float, float], *factors: Array) -> Array:
         return np.stack([directed(turn), *(directed(turn) * one for one in factors)], axis=1)
 
+    def narrowed(turn: tuple[float, float], factors: Sequence[Array]) -> tuple[float, float]:
+        for spread in _SPREADS if any(turn) else ():
+            tried = [(size * turn[0], size * turn[1]) for size in spread ** np.arange(-2.0, 3.0)]
+            error = errors(np.stack([columns(one, *factors) for one in tried]))[0].sum(axis=1)
+            n = min(max(int(error.argmin()), 1), len(tried) - 2)
+            before, least, after = error[n - 1:n + 2]
+            bend = max(before - 2.0 * least + after, 1e-12 * least)
+            size = spread ** (n - 2 + np.clip(0.5 * (before - after) / bend, -1.0, 1.0))
+            turn = size * turn[0], size * turn[1]
+        return turn
+
     factors = [decreasing(float(terms.stribeck[k]))] if terms.chosen[0, k] else []
     while True:                         # add what lowers it most
         turn, others = (float(terms.width[k]), float(terms.distance[k])), []
         turns = [_Candidate(None, 0.0, turn, factors)]          # the present choice
-        turns += [_Candidate(None, 0.0, one, factors) for one in (
-            [(factor * turn[0], factor * turn[1]) for factor in _NARROWER] if any(turn) else
-            [*((share * fastest, 0.0) for share in _WIDTHS),
-             *((0.0, seconds * fastest) for seconds in distances)])]
+        if not any(turn):
+            turns += [_Candidate(None, 0.0, one, factors) for one in (
+                *((share * fastest, 0.0) for share in _WIDTHS),
+                *((0.0, seconds * fastest) for seconds in distances))]
         if "load_friction" in allowed and not terms.chosen[2, k]:
             others.append(_Candidate(2, 0.0, turn, [*factors, load]))
         if "root_friction" in allowed and not terms.chosen[:2, k].any():
@@ -176,6 +186,7 @@ def _chosen(terms: FrictionTerms, k: int, v: Array, moves: np.ndarray,
         better = [(found, one) for found, coefficient, one in tried if _is_better(found, error)
                   and (one.term != 2 or coefficient > 0.0)]
         if not better:
+            terms.width[k], terms.distance[k] = turn = narrowed(turn, factors)
             return columns(turn, *factors)
         best = min(better, key=lambda pair: pair[0].sum())[1]
         factors, (terms.width[k], terms.distance[k]) = best.factors, best.turn

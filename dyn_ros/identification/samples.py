@@ -159,14 +159,14 @@ class Samples:
             count += 1 + int(recording.segment.max(initial=-1))
         rows = [recording._rows() for recording in recordings]
         arrays: dict[str, Any] = {name: np.concatenate([arrays[name] for arrays in rows])
-                                  for name in rows[0] if name != "recording"}
+                                  for name in rows[0].keys() - {"recording", "direction"}}
         squares = [len(recording) * np.square(recording.motion_noise) for recording in recordings
                    if recording.motion_noise is not None]
         noise = np.sqrt(sum(squares) / sum(map(len, recordings))) if squares else None
         own = np.repeat(np.arange(len(rows), dtype=np.int32), [len(one) for one in recordings])
         return dataclasses.replace(
             first, **{**arrays, "segment": np.concatenate(segment), "motion_noise": noise},
-            recording=own,
+            recording=own, direction=None,
             warnings=tuple(dict.fromkeys(
                 text for recording in recordings for text in recording.warnings)),
             filter=" ".join(dict.fromkeys(recording.filter for recording in recordings)))

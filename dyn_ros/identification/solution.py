@@ -339,9 +339,12 @@ def _identified(unknowns: Unknowns, terms: FrictionTerms, parameters: Array,
     if coupling is not None and "armature" in unknowns.chosen:
         rotors = own[0]
         identified.armature = (coupling ** 2).T @ rotors
+    turning = {"friction_velocity": terms.width, "friction_distance": terms.distance}
+    if "friction" not in unknowns.chosen:
+        turning = {}
     identified.drives = identified.drives.with_values(
         gain=identified.drives.gain * constants,
         stribeck_velocity=np.where(own[4] == 0.0, np.inf, terms.stribeck),
-        friction_velocity=terms.width, friction_distance=terms.distance, rotor_inertia=rotors,
+        rotor_inertia=rotors, **turning,
         **dict(zip(unknowns.features[3:], own[3:])))
     return identified

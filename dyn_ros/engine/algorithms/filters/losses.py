@@ -64,10 +64,11 @@ class Losses:
             self._read()
         if self._own is None:
             return tau
-        direction = None
+        direction = self._after = None
         if dt is not None and self._own.friction_distance.any():
             motors = self._own.motor_velocity(valid(self._model, "v", v))
             rows = motors.reshape(-1, self._model.nv)
-            direction = directions(self._own, rows, np.broadcast_to(dt, len(rows)), self._before)
-            self._after, direction = direction[-1], direction.reshape(motors.shape)
+            direction, self._after = directions(
+                self._own, rows, np.broadcast_to(dt, len(rows)), self._before)
+            direction = direction.reshape(motors.shape)
         return without_friction(self._model, self._own, v, "tau", tau, direction)

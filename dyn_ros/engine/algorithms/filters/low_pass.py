@@ -12,6 +12,8 @@ from ...machine_code.compiler import Entry
 from ...model.drives import Drives
 from ..dynamics.friction import step
 
+_SLOWEST = 1e-9         # rad/s, m/s: after a gap, directions are new even at rest
+
 
 def smooth_samples(x, count, n, share, row_stride, column_stride, value, smooth):
     """The low pass of the first order after each sample, in order, and the last one in ``value``.
@@ -32,27 +34,34 @@ def smooth_samples(x, count, n, share, row_stride, column_stride, value, smooth)
 LOW_PASS = Entry("low_pass", smooth_samples, "pqqpqqpp")
 
 
-def directions(drives: Drives, v: Array, dt: Array, before: Array | None = None) -> Array:
+def directions(drives: Drives, v: Array, dt: Array, before: Array | None = None
+               ) -> tuple[Array, Array]:
     """Directions of the friction of motors with velocities v (B, nv), from -1 to 1.
 
-    dt (B,) are the times since the samples before. Before the first, directions were ``before``
-    (nv,); without it, those of the first depend on the velocity alone.
+    Friction that turns over a distance does so as by Dahl (1968): after a reversal, the difference
+    from the sign of the velocity decreases by a factor of e in each distance; exact for constant
+    velocities in the steps. At rest, where the direction is not known, it is 0.
+
+    dt (B,) are the times since the samples before. The second result is what to pass as ``before``
+    (nv,) with the samples that follow; without it, the motors have not just turned.
     """
-    found = step(v, drives.friction_velocity)
+    found, some = step(v, drives.friction_velocity), np.flatnonzero(drives.friction_distance)
+    sign = np.sign(v)
     if before is None:
-        before, dt = found[0], np.append(0.0, dt[1:])
-    some = np.flatnonzero(drives.friction_distance)
-    path = np.abs(v[:, some]) * dt[:, None] / drives.friction_distance[some]
-    found[:, some] = presliding(found[:, some], path, before[some])
-    return found
+        before, dt = sign[0], np.append(0.0, dt[1:])
+    path = np.maximum(np.abs(v[:, some]), _SLOWEST) * dt[:, None] / drives.friction_distance[some]
+    turned = presliding(sign[:, some], path, before[some])
+    found[:, some] = np.abs(found[:, some]) * turned
+    after = sign[-1]
+    after[some] = turned[-1]
+    return found, after
 
 
 def presliding(sign: Array, path: Array, before: Array) -> Array:
-    """The directions of the friction of motors after each sample, (B, n).
+    """The directions of the friction of motors that turn over a distance, (B, n).
 
-    Their differences from the ``sign`` (B, n) of velocities decrease by a factor of e in each
-    distance over which friction turns; ``path`` (B, n) is what motors moved since the sample
-    before, as a multiple of this distance. Dahl (1968); exact for constant velocities.
+    ``sign`` (B, n) is that of velocities, and ``path`` (B, n) what the motors moved since the
+    sample before, as multiples of the distances.
     """
     found, (count, n) = np.empty(path.shape), path.shape
     sign, share = map(np.ascontiguousarray, (sign, -np.expm1(-path)))
