@@ -68,7 +68,7 @@ class Errors(NamedTuple):
     q: Array            # (B, nq) [rad, m]
     v: Array            # (B, nv)
     a: Array            # (B, nv)
-    features: Array     # (B, nv, n), columns of friction and rotors that were fitted
+    features: Array     # (B, choices, nv, n), columns of friction and rotors that may explain it
     error: Array        # (B, nv), measured minus modeled [N m, N]; NaN if unknown
     torque: Array       # (B, lags, nv), measured later [N m, N]
     lag: Array          # (lags,), by how much [s], equally spaced about 0
@@ -135,9 +135,11 @@ def _cause(model: Model, errors: Errors, W: Array, k: int, noise: float) -> _Cau
     part = float(error @ error) / max(float(measured @ measured), 1e-300)
     if part > _NOTHING:
         return _Cause(UNKNOWN, True)
-    basis = _basis(np.hstack([W, errors.features[:, k]]))
-    left = np.square(torque - basis @ (basis.T @ torque))
-    own = error - basis @ (basis.T @ error)
+    choices = errors.features[..., k, :].swapaxes(0, 1)
+    bases = [_basis(np.hstack([W, columns])) for columns in choices]
+    basis, rest = min(((basis, torque - basis @ (basis.T @ torque)) for basis in bases),
+                      key=lambda pair: float(np.square(pair[1]).sum(axis=0).min()))
+    left, own = np.square(rest), rest[:, len(errors.lag) // 2]
     late, delay = _delay(left.sum(axis=0), errors.lag)
     # a filter delays the jumps of friction less than all else
     delay = _delay(left[errors.steady].sum(axis=0), errors.lag)[1] or delay
@@ -176,7 +178,7 @@ def _of_gravity(model: Model, errors: Errors, W: Array, G: Array, k: int) -> _Ca
     known = np.isfinite(errors.error[:, k])
     if known.sum() < _FEWEST or not G[:, k].any():
         return None
-    basis = _basis(np.hstack([W[known, k], errors.features[known, k]]))
+    basis = _basis(np.hstack([W[known, k], errors.features[known, 0, k]]))
     error = errors.error[known, k] - basis @ (basis.T @ errors.error[known, k])
     part, _ = _explained(G[known, k], basis, error)
     if part < _OF_BOTH:

@@ -3,7 +3,7 @@
 """Weighted least squares of the base parameters: estimate, noise, outliers, covariance, errors."""
 from __future__ import annotations
 
-import copy
+import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -368,9 +368,7 @@ def unexplained(model: Model, equations: TorqueEquations, joints: Sequence[Joint
 
 def _errors(model: Model, equations: TorqueEquations, parameters: Array) -> Errors:
     """What parameters leave of the torques of some samples."""
-    samples, drives, equations = equations.samples, model.drives, copy.copy(equations)
-    terms = equations.conditions.terms._replace(distance=np.zeros(model.nv))
-    equations.conditions = equations.conditions._replace(terms=terms)   # turning resembles a delay
+    samples, drives = equations.samples, model.drives
     period = float(np.median(np.diff(samples.time)))
     step = max(1, math.ceil(LONGEST / (LAGS * period)))
     count = min(LAGS, int(LONGEST / (step * period)), (len(samples) - 1) // (4 * step))
@@ -380,7 +378,10 @@ def _errors(model: Model, equations: TorqueEquations, parameters: Array) -> Erro
     rows = rows[samples.segment[rows - lags[-1]] == samples.segment[rows + lags[-1]]]
     some = samples.take(rows)
     known = (equations.weights(some) > 0.0) & (not samples.contacts)
-    return Errors(some.q, some.v, some.a, equations.features(some),
+    features = [equations.features(some)]
+    if some.direction is not None:      # friction that turns later resembles a delay
+        features.append(equations.features(dataclasses.replace(some, direction=None)))
+    return Errors(some.q, some.v, some.a, np.stack(features, axis=1),
                   np.where(known, equations.residuals(some, parameters)[0], np.nan),
                   drives.to_motors(samples.tau[rows[:, None] + lags]), period * lags.astype(float),
                   equations.is_steady(rows))
