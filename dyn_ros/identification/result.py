@@ -186,6 +186,8 @@ class Identification:
     def torque(self, samples: Samples) -> Array:
         """Torques that the identified parameters predict for the motion of some samples.
 
+        Friction may depend on the motion before, so these are consecutive, in order of time.
+
         Returns
         -------
         (B, nv) ndarray

@@ -53,7 +53,8 @@ class MomentumObserver:
         the filter above. "kalman": a Kalman filter of the momentum and of external efforts that
         walk at random, with a covariance (Wahrburg et al. 2018).
     friction : bool
-        Whether to subtract the friction of the model, see ``joint_friction``.
+        Whether to subtract the friction of the model, see ``joint_friction``; here, it turns over
+        the ``friction_distance`` of drives.
     friction_velocity : float or (nv,) array_like
         Coulomb friction changes its sign linearly between minus and plus this velocity [rad/s,
         m/s]; choose about the noise of the velocity. Where ``model.drives.friction_velocity`` is

@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Terms of friction are chosen where a joint has them, and recovered."""
+import dataclasses
+
 import numpy as np
 import pytest
 import yaml
@@ -72,11 +74,35 @@ def test_friction_that_turns_over_a_distance(length):
     samples = recording.samples(model)
     found = dyn_ros.identify(model, samples)
     distance = found.identified.drives.friction_distance
-    assert ((distance > length / 1.5) & (distance < 1.5 * length)).all()
+    assert ((distance > length / 1.2) & (distance < 1.2 * length)).all()
     unseen = with_presliding(record(
         recording.true, waves(np.zeros(6), 1.0, [0.15, 0.31], seed=3), noise=0.01), length)
     noise, samples = rms(unseen.tau - unseen.exact_tau), unseen.samples(model)
     assert (rms(samples.tau - found.torque(samples)) < 1.05 * noise).all()
+
+
+def test_friction_after_rest_does_not_depend_on_the_recording_before():
+    model = load("ur10")
+    model.friction = np.full(6, 10.0)
+    model.drives = model.drives.with_values(friction_distance=0.01)
+    times = np.arange(0.0, 2.0, 0.004)
+    v = np.multiply.outer(np.where(times < 1.0, 0.0, np.sin(6.0 * (times - 1.0))), np.ones(6))
+    samples = dyn_ros.Samples.from_arrays(model, times, np.cumsum(0.004 * v, axis=0), v, v, v)
+    found = dyn_ros.identify(load("ur10"), samples, friction=False)
+    torque = dataclasses.replace(found, identified=model).torque
+    two = torque(dyn_ros.Samples.concatenate([samples, samples]))
+    np.testing.assert_allclose(two[:len(two) // 2], two[len(two) // 2:], atol=1e-12)
+    np.testing.assert_allclose(two[100], dyn_ros.generalized_gravity(
+        model, dyn_ros.Data(model), samples.q[100]))
+
+
+def test_friction_that_is_not_estimated_remains():
+    model, other = load("ur10"), load("ur10")
+    other.friction = np.full(6, 1.0)
+    other.drives = other.drives.with_values(friction_distance=0.003, friction_velocity=0.01)
+    samples = record(perturbed(model), motion(), noise=0.01, rate=250.0).samples(model)
+    found = dyn_ros.identify(other, samples, friction=False).identified.drives
+    assert (found.friction_distance == 0.003).all() and (found.friction_velocity == 0.01).all()
 
 
 def test_noise_of_velocities_at_rest_causes_little_friction():

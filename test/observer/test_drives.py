@@ -115,6 +115,37 @@ def test_friction_that_turns_over_a_distance(method):
                                   again.update(q[1], v[50], rest[1], 1e-4))
 
 
+def test_an_observer_that_starts_again_at_rest_goes_on():
+    """Friction at rest is zero, whatever the motion before, and whether it is known."""
+    model = frictionless("panda")
+    lossy = with_losses(model, friction_distance=0.01, friction_velocity=0.0)
+    observer, q = dyn_ros.MomentumObserver(lossy, 100.0), model.neutral()
+    moving, rest = np.full(8, 0.3), np.zeros(8)
+    for v in [moving] * 50 + [rest] * 200:
+        q = q + 0.002 * v
+        expected = observer.update(q, v, rest, 0.002)
+    observer.reset(expected)
+    for _ in range(200):
+        found = observer.update(q, rest, rest, 0.002)
+    np.testing.assert_allclose(found, expected, atol=1e-6 * np.abs(expected).max())
+
+
+def test_friction_turns_anew_after_drives_without_a_distance():
+    model = frictionless("panda")
+    lossy, q, v = with_losses(model, friction_velocity=0.0), model.neutral(), np.full(8, 0.3)
+    with_distance = lossy.drives.with_values(friction_distance=1.0)
+    observers = [dyn_ros.MomentumObserver(lossy, method="direct") for _ in range(2)]
+    lossy.drives = with_distance
+    observers[0].update(q, -v, v, 0.002)
+    lossy.drives = with_distance.with_values(friction_distance=0.0)
+    for observer in observers:
+        observer.update(q, v, v, 0.002)
+        observer.reset(np.zeros(8))
+    lossy.drives = with_distance
+    first, second = (observer.update(q, v, v, 0.002) for observer in observers)
+    np.testing.assert_array_equal(first, second)
+
+
 @pytest.mark.parametrize("own, other", [(0.3, 0.1), (0.1, 0.3), (0.3, 0.0)])
 def test_the_larger_velocity_of_friction_counts(own, other):
     model, both = motions.lossy("panda"), motions.lossy("panda")

@@ -60,11 +60,12 @@ class Losses:
         ``dt`` are the times since the samples before, of samples in order of time; without it,
         friction turns at once.
         """
+        self._after = None
         if self._model._drives is not self._drives:
             self._read()
         if self._own is None:
             return tau
-        direction = self._after = None
+        direction = None
         if dt is not None and self._own.friction_distance.any():
             motors = self._own.motor_velocity(valid(self._model, "v", v))
             rows = motors.reshape(-1, self._model.nv)

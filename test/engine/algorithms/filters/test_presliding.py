@@ -44,10 +44,12 @@ def test_parts_of_a_recording(coupled):
     drives = Drives.of(3, friction_distance=[0.02, 0.0, 0.3], friction_velocity=0.1,
                        coupling=np.eye(3) + 0.5 * np.eye(3, k=1) if coupled else None)
     v, dt = drives.motor_velocity(rng.normal(size=(50, 3))), rng.uniform(0.01, 0.1, 50)
-    every = directions(drives, v, dt)
-    first = directions(drives, v[:20], dt[:20])
+    v[30:33] = 0.0
+    every, _ = directions(drives, v, dt)
+    first, after = directions(drives, v[:20], dt[:20])
     np.testing.assert_array_equal(
-        every, np.concatenate([first, directions(drives, v[20:], dt[20:], first[-1])]))
+        every, np.concatenate([first, directions(drives, v[20:], dt[20:], after)[0]]))
+    assert (every[30:33] == 0.0).all()
     np.testing.assert_array_equal(every[0], np.clip(v[0] / 0.1, -1.0, 1.0))
     np.testing.assert_array_equal(every[:, 1], np.clip(v[:, 1] / 0.1, -1.0, 1.0))
     assert 0.1 < np.abs(every[:, 2]).mean() < 0.9
@@ -57,5 +59,5 @@ def test_noise_at_rest_does_not_turn_friction():
     """A ramp at low speed remains: whichever direction friction has had, it goes to zero."""
     v = np.random.default_rng(1).normal(scale=0.01, size=(2000, 1))
     drives = Drives.of(1, friction_distance=1e-4, friction_velocity=0.1)
-    found = directions(drives, v, np.full(2000, 0.01), np.ones(1))
+    found, _ = directions(drives, v, np.full(2000, 0.01), np.ones(1))
     assert np.abs(found[500:]).max() < 0.4 and np.abs(found[500:]).mean() < 0.1
