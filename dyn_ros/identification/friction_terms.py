@@ -118,17 +118,21 @@ def choose_terms(model: Model, samples: Samples, stribeck: Array,
     terms.load[:bodies], terms.load[bodies + joints] = held.x[:bodies], held.x[bodies::_OWN]
     every, dt, rows = model.drives.motor_velocity(samples.v), _steps(samples), rows[:len(some)]
     for n, k in enumerate(joints):
-        sign, path = np.sign(every[:, [k]]), np.abs(every[:, [k]]) * dt[:, None]
-
-        def direction(width: float, distance: float, k: int = k, sign: Array = sign,
-                      path: Array = path) -> Array:
-            if not distance:
-                return step(v[:, k], width)
-            return presliding(sign, path / distance, sign[0])[rows, 0]
-
+        direction = partial(_direction, every[:, [k]], dt, rows)
         held.exchange(n, _chosen(terms, int(k), v[:, k], moves[n], direction, np.abs(
             held.load(n) + gravity[:, k]), partial(held.errors, n), allowed))
     return terms
+
+
+def _direction(v: Array, dt: Array, rows: np.ndarray, width: float, distance: float) -> Array:
+    """The direction in some rows of friction with a ramp, or that turns over a distance.
+
+    v (B, 1) and dt (B,) are of all samples.
+    """
+    if not distance:
+        return step(v[rows, 0], width)
+    sign, path = np.sign(v), np.abs(v) * dt[:, None] / distance
+    return presliding(sign, path, sign[0])[rows, 0]
 
 
 def _chosen(terms: FrictionTerms, k: int, v: Array, moves: np.ndarray,
@@ -136,8 +140,8 @@ def _chosen(terms: FrictionTerms, k: int, v: Array, moves: np.ndarray,
             errors: Callable[[Array], tuple[Array, Array]], allowed: Sequence[str]) -> Array:
     """Add what lowers the error of a joint to the terms; the columns of its friction, (B, c).
 
-    ``v``, ``moves`` and ``load`` are (B,), as is the direction of friction with a ramp of some
-    width, or that turns over some distance; ``errors`` has the errors with choices of columns, and
+    ``v``, ``moves`` and ``load`` are (B,), as is the ``direction`` for a width and a distance;
+    ``errors`` has the errors with choices of columns, and
     the smallest coefficients of the last ones.
     """
     fastest = float(np.quantile(np.abs(v), 0.99))
@@ -154,6 +158,7 @@ def _chosen(terms: FrictionTerms, k: int, v: Array, moves: np.ndarray,
         return np.stack([directed(turn), *(directed(turn) * one for one in factors)], axis=1)
 
     def narrowed(turn: tuple[float, float], factors: Sequence[Array]) -> tuple[float, float]:
+        """The width or distance with the least error, by a parabola."""
         for spread in _SPREADS if any(turn) else ():
             tried = [(size * turn[0], size * turn[1]) for size in spread ** np.arange(-2.0, 3.0)]
             error = errors(np.stack([columns(one, *factors) for one in tried]))[0].sum(axis=1)
