@@ -5,9 +5,9 @@
     python benchmarks/intervals.py [--count 100] [--robot ur10]
 
 Each recording is of another robot: other inertias and friction than described, 40 s of motion, 500
-samples per second, encoders of 2^19 counts, and torque noise of 1, 2 or 3 %. Some have errors that
-last: colored noise, a ripple of the torque over the angle of the joint, or friction that changes
-between two or five recordings.
+samples per second, encoders of 2^19 counts, and torque noise of 1, 2 or 3 %. Some have friction
+that turns over 10 mrad, or errors that last: colored noise, a ripple of the torque over the angle
+of the joint, or friction that changes between two or five recordings.
 """
 import argparse
 import copy
@@ -22,6 +22,7 @@ from scipy.signal import lfilter
 import dyn_ros
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test"))
+from identification.faults import with_presliding
 from identification.recordings import flying, offsets, perturbed, record, standing, waves
 from identification.robots import load, truth
 from identification.test_gains import GAINS, MASS, currents
@@ -30,7 +31,7 @@ FREQUENCIES = [0.1, 0.2, 0.4, 0.7]
 FRICTION = ("damping", "friction", "offset", "stribeck", "root_friction", "load_friction")
 
 
-def arm(robot, seed):
+def arm(robot, seed, changed=lambda recording: recording):
     """A model and a recording of another robot of this kind."""
     model = load(robot)
     true = perturbed(model, seed=seed)
@@ -38,8 +39,9 @@ def arm(robot, seed):
               for limit, default in ((model.lower, -3.0), (model.upper, 3.0))]
     middle = np.clip(0.5 * (limits[0] + limits[1]), -3.0, 3.0)
     motion = waves(middle, np.minimum(1.2, 0.45 * (limits[1] - limits[0])), FREQUENCIES, seed)
-    first, second = (record(true, motion, noise=0.01 * (1 + seed % 3), offset=offsets(true, seed),
-                            seed=seed + part) for part in (0, 1000))
+    first, second = (changed(record(
+        true, motion, noise=0.01 * (1 + seed % 3), offset=offsets(true, seed), seed=seed + part))
+        for part in (0, 1000))
     return model, first, [first.samples(model), second.samples(model)]
 
 
@@ -85,6 +87,7 @@ def quadruped(kind, seed):
 
 
 KINDS = {"ur10": lambda seed: arm("ur10", seed), "panda": lambda seed: arm("panda", seed),
+         "ur10, friction turns": lambda seed: arm("ur10", seed, with_presliding),
          "ur10, colored noise": colored, "ur10, ripple": rippled, "ur10, friction drifts": drifting,
          "ur10, friction differs": lambda seed: drifting(seed, 2),
          "solo12, in contact": lambda seed: quadruped(standing, seed),
