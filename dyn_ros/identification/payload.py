@@ -149,8 +149,9 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
                          "forces as f_ext to Samples.from_arrays")
     index = _frame_index(model, frame)
     name = model.frame_names[index]
-    W, y = _equations(model, samples, index, offset)
-    lost, used = losses(model, samples, friction)
+    direction = directions_of(model.drives, samples)
+    W, y = _equations(model, samples, direction, index, offset)
+    lost, used = losses(model, samples.v, samples.tau, samples.weight, direction, friction)
     W[~used] = y[~used] = 0.0
     sigma = None if noise is None else one_each("noise", noise, model.nv)
     if sigma is not None and not (sigma > 0.0).all():
@@ -248,11 +249,10 @@ def _frame_index(model: Model, frame: str | int) -> int:
     return index
 
 
-def _equations(model: Model, samples: Samples, index: int,
+def _equations(model: Model, samples: Samples, direction: Array, index: int,
                offset: ArrayLike | None) -> tuple[Array, Array]:
     """The payload's columns of the torques of motors, (B, nv, 10), and what they explain."""
     data, (columns, own), drives = Data(model), payload_columns(model, index), model.drives
-    direction = directions_of(drives, samples)
     constant = 0.0 if offset is None else one_each("offset", offset, model.nv)
     W, y = [], []
     for first in range(0, len(samples), _PART):

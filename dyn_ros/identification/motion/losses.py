@@ -11,8 +11,6 @@ import numpy as np
 from ...engine.algorithms.dynamics.friction import without_friction
 from ...engine.kernel.types import Array
 from ...engine.model import Model
-from ..friction_terms import directions_of
-from ..samples import Samples
 from .filtering import is_actuated
 
 _MOVES = 0.01           # rad/s, m/s: a joint that is never faster is at rest
@@ -36,18 +34,17 @@ class Losses(NamedTuple):
                 for k, (C, size) in enumerate(zip(self.columns, self.sizes))]
 
 
-def losses(model: Model, samples: Samples, friction: bool | None) -> tuple[Losses, np.ndarray]:
+def losses(model: Model, v: Array, tau: Array, weight: Array, direction: Array,
+           friction: bool | None) -> tuple[Losses, np.ndarray]:
     """How friction may differ from the model, and which torques count, (B, nv) of bool.
 
     Torques of slow motors that move do not, nor torques of motors with Coulomb friction that rest
-    while others move: what friction withstands at rest changes with the motion. ``friction`` is as
-    for ``identify_payload``.
+    while others move: what friction withstands at rest changes with the motion. ``direction``
+    (B, nv) is that of the friction of the motors, ``friction`` as for ``identify_payload``.
     """
-    drives, used = model.drives, np.ones(samples.v.shape, bool)
-    direction = directions_of(drives, samples)
-    torque = drives.to_motors(without_friction(model, drives, samples.v, "tau", samples.tau,
-                                               direction))
-    v, root = drives.motor_velocity(samples.v), np.sqrt(samples.weight)[:, None]
+    drives, used, root = model.drives, np.ones(v.shape, bool), np.sqrt(weight)[:, None]
+    torque = drives.to_motors(without_friction(model, drives, v, "tau", tau, direction))
+    v = drives.motor_velocity(v)
     moves = np.abs(v) > np.maximum(_MOVES, _SLOW * np.abs(v).max(axis=0))
     lost = Losses([np.zeros((len(v), 0))] * model.nv, [np.zeros(0)] * model.nv,
                   np.full(model.nv, float(len(v))))
