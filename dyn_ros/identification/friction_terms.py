@@ -30,7 +30,7 @@ _DISTANCES = (1e-4, 4e-4, 1.6e-3, 6.4e-3)   # s at the largest speed: where fric
 _SPREADS = (2.0, 1.2)   # factors between widths or distances, of which the best is sought
 _DECREASES = (0.03, 0.06, 0.12, 0.25, 0.5)  # of the largest speed, of Stribeck friction
 _FEWEST = 400           # samples
-_PART = 4096
+_PART = 4096            # samples at a time
 _LONG = 1e12            # s, between samples that are not consecutive
 _ROWS = 2400            # samples that terms are compared on
 _OWN = 4                # columns of a joint alone: armature, damping, offset, sign of velocity
@@ -131,8 +131,7 @@ def _direction(v: Array, dt: Array, rows: np.ndarray, width: float, distance: fl
     """
     if not distance:
         return step(v[rows, 0], width)
-    sign, path = np.sign(v), np.abs(v) * dt[:, None] / distance
-    return presliding(sign, path, sign[0])[rows, 0]
+    return presliding(v, dt, np.array([distance]), np.sign(v[0]))[rows, 0]
 
 
 def _chosen(terms: FrictionTerms, k: int, v: Array, moves: np.ndarray,
@@ -141,8 +140,8 @@ def _chosen(terms: FrictionTerms, k: int, v: Array, moves: np.ndarray,
     """Add what lowers the error of a joint to the terms; the columns of its friction, (B, c).
 
     ``v``, ``moves`` and ``load`` are (B,), as is the ``direction`` for a width and a distance;
-    ``errors`` has the errors with choices of columns, and
-    the smallest coefficients of the last ones.
+    ``errors`` has the errors with choices of columns, and the smallest coefficients of the last
+    ones.
     """
     fastest = float(np.quantile(np.abs(v), 0.99))
     distances = _DISTANCES if "friction_distance" in allowed else ()

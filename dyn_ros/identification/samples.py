@@ -88,8 +88,8 @@ class Samples:
     Velocities and accelerations are computed from the positions:
 
     >>> samples = dyn_ros.Samples.from_arrays(model, time, angles, efforts)
-    >>> samples.q.shape, samples.a.shape
-    ((1962, 7), (1962, 7))
+    >>> samples.q.shape, samples.a.shape, samples.filter.split(",")[0]
+    ((1962, 7), (1962, 7), 'Butterworth low-pass of order 4')
     """
 
     time: Array
@@ -197,7 +197,7 @@ class Samples:
         makes the motion smoother by more than the noise of the positions explains.
 
         For motions up to 0.5 to 2 Hz and 500 samples per second, encoders of 2^17 counts per
-        revolution result in RMS errors of 4e-5 of the RMS velocity and 3e-4 of the RMS
+        revolution result in RMS errors of 4e-5 of the RMS velocity (2^20: 3e-5) and 3e-4 of the RMS
         acceleration; at the ends of a segment, of up to 3e-3 of the largest acceleration.
 
         Parameters

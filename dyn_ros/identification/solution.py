@@ -334,17 +334,15 @@ def _identified(unknowns: Unknowns, terms: FrictionTerms, parameters: Array,
     for name, numbers in zip(FEATURES[:3], own):        # which a model has
         if name in unknowns.chosen:
             setattr(identified, name, numbers)
-    coupling = identified.drives.coupling
-    rotors = np.zeros(unknowns.model.nv)
-    if coupling is not None and "armature" in unknowns.chosen:
+    drives, rotors = identified.drives, np.zeros(unknowns.model.nv)
+    if drives.coupling is not None and "armature" in unknowns.chosen:
         rotors = own[0]
-        identified.armature = (coupling ** 2).T @ rotors
-    turning = {"friction_velocity": terms.width, "friction_distance": terms.distance}
-    if "friction" not in unknowns.chosen:
-        turning = {}
-    identified.drives = identified.drives.with_values(
-        gain=identified.drives.gain * constants,
+        identified.armature = (drives.coupling ** 2).T @ rotors
+    if "friction" in unknowns.chosen:
+        drives = terms.of(drives)
+    identified.drives = drives.with_values(
+        gain=drives.gain * constants,
         stribeck_velocity=np.where(own[4] == 0.0, np.inf, terms.stribeck),
-        rotor_inertia=rotors, **turning,
+        rotor_inertia=rotors,
         **dict(zip(unknowns.features[3:], own[3:])))
     return identified

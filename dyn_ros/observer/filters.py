@@ -266,8 +266,7 @@ class LowPass:
         filtered = np.empty(x.shape)
         call = compiled(LOW_PASS)
         share = -np.expm1(-self._bandwidth * dt)
-        call(np.ascontiguousarray(x), *x.shape, share, int(len(dt) > 1), 0, value,
-             filtered)
+        call(np.ascontiguousarray(x), *x.shape, share, int(len(dt) > 1), 0, value, filtered)
         return filtered
 
 

@@ -46,24 +46,22 @@ def directions(drives: Drives, v: Array, dt: Array, before: Array | None = None
     (nv,) with the samples that follow; without it, the motors have not just turned.
     """
     found, some = step(v, drives.friction_velocity), np.flatnonzero(drives.friction_distance)
-    sign = np.sign(v)
     if before is None:
-        before, dt = sign[0], np.append(0.0, dt[1:])
-    path = np.maximum(np.abs(v[:, some]), _SLOWEST) * dt[:, None] / drives.friction_distance[some]
-    turned = presliding(sign[:, some], path, before[some])
+        before, dt = np.sign(v[0]), np.append(0.0, dt[1:])
+    turned = presliding(v[:, some], dt, drives.friction_distance[some], before[some])
     found[:, some] = np.abs(found[:, some]) * turned
-    after = sign[-1]
+    after = np.sign(v[-1])
     after[some] = turned[-1]
     return found, after
 
 
-def presliding(sign: Array, path: Array, before: Array) -> Array:
+def presliding(v: Array, dt: Array, distance: Array, before: Array) -> Array:
     """The directions of the friction of motors that turn over a distance, (B, n).
 
-    ``sign`` (B, n) is that of velocities, and ``path`` (B, n) what the motors moved since the
-    sample before, as multiples of the distances.
+    Velocities v are (B, n), the distances and the directions ``before`` are (n,).
     """
-    found, (count, n) = np.empty(path.shape), path.shape
-    sign, share = map(np.ascontiguousarray, (sign, -np.expm1(-path)))
+    path = np.maximum(np.abs(v), _SLOWEST) * dt[:, None] / distance
+    sign, share = map(np.ascontiguousarray, (np.sign(v), -np.expm1(-path)))
+    found, (count, n) = np.empty(v.shape), v.shape
     compiled(LOW_PASS)(sign, count, n, share, n, 1, before.copy(), found)
     return found

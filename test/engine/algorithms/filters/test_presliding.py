@@ -9,8 +9,7 @@ from dyn_ros.engine.model import Drives
 
 
 def after(v, dt, distance, start):
-    path = np.abs(v) * dt / distance
-    return presliding(np.sign(v)[:, None], path[:, None], np.array([start]))[:, 0]
+    return presliding(v[:, None], dt, np.array([distance]), np.array([start]))[:, 0]
 
 
 def test_by_hand_after_a_reversal():
