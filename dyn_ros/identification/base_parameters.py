@@ -22,6 +22,7 @@ from .samples import Samples
 NUMBERS = ("m", "m cx", "m cy", "m cz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
 FEATURES = ("armature", "damping", "friction", "offset", "stribeck", "root_friction",
             "load_friction")
+DIRECTED = ("friction", "stribeck", "root_friction", "load_friction")   # which turns with motion
 ANGULAR_UNITS = ("kg m2", "N m s/rad", "N m", "N m", "N m", "N m (s/rad)^0.5", "")
 LINEAR_UNITS = ("kg", "N s/m", "N", "N", "N", "N (s/m)^0.5", "")
 _USUAL = 5              # features; the others are rare

@@ -76,6 +76,15 @@ def directions_of(drives: Drives, samples: Samples) -> Array:
     return found
 
 
+def changes_of(direction: Array, v: Array) -> Array:
+    """Derivatives of directions by the logarithms of the distances, (B, nv).
+
+    As if friction had turned before each reversal: after a path x, 1 - 2 exp(-x / distance).
+    """
+    rest = direction - np.sign(v)
+    return np.asarray(-rest * np.log(np.maximum(0.5 * np.abs(rest), 1e-300)))
+
+
 def _steps(samples: Samples) -> Array:
     """Times since the sample before, (B,); long after a gap."""
     dt = np.diff(samples.time, prepend=samples.time[:1])

@@ -17,7 +17,7 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from .base_parameters import BaseParameters, Unknowns, is_linear
 from .motion.filtering import is_actuated
-from .normal_equations import Equations, Stretches
+from .normal_equations import Equations, Stretches, bordered, bordered_inverse
 from .physical import Reference, decomposed, fit
 from .result import JointResult
 from .torque_equations import TorqueEquations
@@ -38,6 +38,7 @@ _UNLIKELY = 5.0         # decrease of the log-likelihood that noise does not exp
 _PRECISION = 1e-6       # of the RMS torque: less noise makes the cost too large for its rounding
 _TRIED = 4000           # samples in which causes of errors are sought, at most
 _NUMBERS = 5_000_000    # of their regressor in memory
+_FURTHEST = 0.5         # of its logarithm: how far a distance moves in a step
 _MEDIAN = 1.4826        # standard deviation of normal noise over its median size
 
 
@@ -280,10 +281,22 @@ class Problem(NamedTuple):
         scores = equations.scores(parameters, fitted.limit, noise, edges)
         step = 1 + equations.size // _SAMPLE            # of motions, which are smooth
         parts = [equations.rows[first:last:step] for first, last in itertools.pairwise(edges)]
-        H = [self._assembled(sums, noise)[0][np.ix_(own, own)]
-             * ((last - first) / max(len(part), 1)) for sums, part, (first, last) in zip(
-                 equations.sums_of(parts), parts, itertools.pairwise(edges))]
-        return Stretches(recording, scores[:, own], np.array(H))
+        H = np.array([self._assembled(sums, noise)[0][np.ix_(own, own)]
+                      for sums in equations.sums_of(parts)])
+        if equations.conditions.terms.distance.any():
+            others, squares = equations.turning_sums(parts, parameters, noise)
+            H = bordered(H, others[:, own], squares)
+        H *= (np.diff(edges) / np.maximum([len(part) for part in parts], 1))[:, None, None]
+        own = np.append(own, np.arange(len(parameters), scores.shape[1]))
+        return Stretches(recording, scores[:, own], H)
+
+    def turned(self, equations: TorqueEquations, fitted: Fit) -> Array:
+        """The distances over which friction turns, (nv,), one step nearer to the best ones."""
+        distance, edges = equations.conditions.terms.distance.copy(), np.array([0, equations.size])
+        one = self.stretches(equations, fitted.estimate.parameters, fitted, edges, edges[:1])
+        step = bordered_inverse(fitted.estimate.inverse, one.H[0])[len(self.base):] @ one.scores[0]
+        distance[distance > 0.0] *= np.exp(np.clip(step, -_FURTHEST, _FURTHEST))
+        return distance
 
     def spread(self, stretches: Stretches, estimate: Estimate) -> tuple[Array, int]:
         """Covariance of the estimate, (b, b), and the number of independent stretches."""
@@ -384,4 +397,4 @@ def _errors(model: Model, equations: TorqueEquations, parameters: Array) -> Erro
     return Errors(some.q, some.v, some.a, np.stack(features, axis=1),
                   np.where(known, equations.residuals(some, parameters)[0], np.nan),
                   drives.to_motors(samples.tau[rows[:, None] + lags]), period * lags.astype(float),
-                  equations.is_steady(rows))
+                  equations.reversals.is_steady(rows))

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,12 +23,10 @@ _FEWEST_STRETCHES = 8   # whose scatter gives a covariance
 _ALIKE = 0.05           # correlation of neighbors: less narrows intervals by 2 %
 _MOST_STRETCHES = 256   # neighbors of more are added
 _FEWEST_RECORDINGS = 4  # the same, if errors last
+_LEAST_OWN = 1e-2       # of a further column, that others cannot replace
 _NORMAL = 1.96          # standard deviations that contain 95 %
 _SORTED = 20000         # efforts whose steps are sought
 _SAME = 1e-9            # of the largest effort: a smaller step is an error of rounding floats
-FEWEST = 30             # residuals for a mean
-_FAR = 32767            # samples: a reversal farther away does not matter
-_BLOCK = 4096           # samples that are processed at a time
 
 
 class Equations(NamedTuple):
@@ -124,38 +120,6 @@ def conditions_of(model: Model, samples: Samples, terms: FrictionTerms,
     return Conditions(terms, contact_dimension, threshold, measured, scale)
 
 
-# --- near reversals
-
-def distances(v: Array, threshold: Array, joints: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Number of samples to the closest one in which a joint starts, stops or turns, (B,)."""
-    count = len(v)
-    distance = np.full(count, _FAR, np.int16)
-    changes = np.zeros(count, bool)
-    for k in joints:
-        for moves in (v[:, k] > threshold[k], v[:, k] < -threshold[k]):
-            changes[1:] |= moves[1:] != moves[:-1]
-    turns = np.flatnonzero(changes)
-    for first in range(0, count if len(turns) else 0, _BLOCK):
-        rows = np.arange(first, min(first + _BLOCK, count))
-        after = turns[np.minimum(np.searchsorted(turns, rows), len(turns) - 1)]
-        before = turns[np.maximum(np.searchsorted(turns, rows, "right") - 1, 0)]
-        distance[rows] = np.minimum(np.minimum(np.abs(after - rows), np.abs(rows - before)), _FAR)
-    return distance
-
-
-def settled(distance: np.ndarray, squares: Array) -> int:
-    """The distance from reversals beyond which squared residuals are as small as elsewhere."""
-    half = int(np.median(distance))
-    level = squares[distance >= half].mean()
-    edges = np.unique(np.append((1.3 ** np.arange(40)).astype(int), half))
-    for high, low in itertools.pairwise(edges[edges <= half][::-1]):
-        near = squares[(distance >= low) & (distance < high)]
-        error = near.std() / np.sqrt(len(near)) if len(near) >= FEWEST else np.inf
-        if len(near) >= FEWEST and near.mean() > 1.1 * level + 4.0 * error:
-            return int(high)
-    return 0
-
-
 # --- samples
 
 def resolution(efforts: Array) -> Array:
@@ -199,18 +163,22 @@ class Stretches:
 
     def moved(self, change: Array) -> Stretches:
         """The same at an estimate with another value (b,)."""
-        return dataclasses.replace(self, scores=self.scores - self.H @ change)
+        return dataclasses.replace(self, scores=self.scores - self.H[..., :len(change)] @ change)
 
     def covariance(self, inverse: Array, sizes: Array, kinds: np.ndarray) -> tuple[Array, int]:
-        """See ``jackknife``."""
+        """See ``jackknife``; of the first b parameters."""
+        b, more = len(sizes), self.H.shape[1] - len(sizes)
+        inverse = bordered_inverse(inverse, self.H.sum(axis=0))
         _, first, counts = np.unique(self.recording, return_index=True, return_counts=True)
         if counts.min() * len(first) < 2 * _FEWEST_STRETCHES:   # too few to compare recordings
             first, counts = first[:1], counts.sum(keepdims=True)
         count = 1 << int(counts.min()).bit_length() - 1     # which can be halved
         starts = (first[:, None] + np.arange(count) * counts[:, None] // count).ravel()
         each, shape = self.joined(starts), (len(first), count, len(inverse))
-        return jackknife(each.scores.reshape(shape), each.H.reshape(*shape, len(inverse)), inverse,
-                         sizes, kinds)
+        covariance, count = jackknife(
+            each.scores.reshape(shape), each.H.reshape(*shape, len(inverse)), inverse,
+            np.append(sizes, np.zeros(more)), np.append(kinds, np.full(more, -1)))
+        return covariance[:b, :b], count
 
 
 def jackknife(scores: Array, H: Array, inverse: Array, sizes: Array | None = None,
@@ -304,6 +272,24 @@ def _variance(changes: Array) -> Array:
     """The variance of each parameter, (b,)."""
     variance: Array = (changes ** 2).sum(axis=(0, 1)) * (1.0 - 1.0 / changes[..., 0].size)
     return variance
+
+
+def bordered(H: Array, others: Array, squares: Array) -> Array:
+    """Normal equations (n, b, b) with m unknowns more, whose own ones (n, m) are diagonal."""
+    return np.block([[H, others], [others.swapaxes(1, 2), squares[..., None] * np.eye(
+        squares.shape[1])]])
+
+
+def bordered_inverse(inverse: Array, H: Array) -> Array:
+    """The inverse (b + m, b + m) of bordered normal equations H, from that of the first b."""
+    b = len(inverse)
+    others, squares = H[:b, b:], np.diag(H)[b:]
+    solved, scale = inverse @ others, 1.0 / np.sqrt(np.maximum(squares, 1e-300))
+    shares, axes = np.linalg.eigh(
+        (np.diag(squares) - others.T @ solved) * scale * scale[:, None])
+    axes *= scale[:, None]
+    own = axes / np.maximum(shares, _LEAST_OWN) @ axes.T
+    return np.block([[inverse + solved @ own @ solved.T, -solved @ own], [-own @ solved.T, own]])
 
 
 def with_noise(model: Model, samples: Samples, sigma: Array) -> tuple[Samples, Samples]:

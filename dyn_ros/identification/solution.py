@@ -148,11 +148,14 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
         f"the body of joint {name!r} is not physical in the description; the estimate is "
         "regularized towards one that is" for name in problem.reference.changed),
         *unexplained(model, some, joints, fitted.parameters, given)]
-    loaded = terms.chosen[2].any()      # by an estimate that has changed since
-    if not loaded:
+    # the load, and the distances over which friction turns, are of estimates that come later
+    changes = terms.chosen[2].any() or terms.distance.any()
+    if terms.distance.any():
+        some.turn_over(problem.turned(some, fitted))
+    if not changes:
         sums = add(sums, some.of(_rows(held)).sums(0.4, 0.7))
     some = some.of(np.arange(len(samples), dtype=np.int32))
-    if loaded:
+    if changes:
         sums = some.sums(0.4, 0.7)
     fitted = problem.fit(some, sums, fitted.estimate, fitted)
     return Solution(problem, samples, some, fitted, tuple(held), joints, tuple(warnings), constants)

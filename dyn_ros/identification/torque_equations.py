@@ -19,18 +19,16 @@ from ..engine.algorithms.dynamics.friction import with_gravity
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from . import normal_equations as ne
-from .base_parameters import Unknowns, in_columns
-from .friction_terms import directions_of
-from .motion.filtering import is_actuated, of_each
+from .base_parameters import DIRECTED, FEATURES, Unknowns, in_columns
+from .friction_terms import changes_of, directions_of
+from .motion.filtering import is_actuated
+from .motion.reversals import Reversals
 from .samples import Samples
 
 _LITTLE = 0.1           # of a row's noise: where less is left, the row says nothing
 _DENSE = 512           # of these, where all columns of all rows are computed
 _STRETCHES = 4          # of consecutive samples, for their correlation
 _SAMPLE = 20000         # residuals for their median, and for their distance from reversals
-_SPREAD = 0.7           # periods of the cutoff over which the filter spreads a jump
-_LEFT_OUT = 0.6         # of the samples, at most, are near reversals
-_CLIPPED = 30.0         # times the median: larger residuals count as that
 _NOISY = 2000           # samples whose noise is simulated
 _SUMMED = 16384         # samples whose equations are added up in one call
 BLOCK = 4096            # samples that are processed at a time
@@ -50,9 +48,6 @@ class TorqueEquations:
                  progress: Progress | None = None) -> None:
         self.samples = dataclasses.replace(samples, tau=without_gravity(
             unknowns.model, samples.q, samples.tau), direction=None)
-        if conditions.terms.distance.any():
-            self.samples = dataclasses.replace(self.samples, direction=directions_of(
-                conditions.terms.of(unknowns.model.drives), samples))
         self.rows, self.conditions = rows, conditions
         self._unknowns, self._threads = unknowns, threads
         self._progress = progress or (lambda done, what: None)
@@ -66,16 +61,25 @@ class TorqueEquations:
         self._data, self._loading_data = Data(self._model), Data(self._loading)
         self._actuated, self._drives = is_actuated(self._model), self._model.drives
         self._has_friction = bool(unknowns.active[unknowns.bodies + self._model.nv:].any())
-        self._distance = self._distances(np.flatnonzero(self._actuated & self._has_friction))
+        self.turn_over(conditions.terms.distance)
+        self.reversals = Reversals(
+            self._drives.motor_velocity(samples.v), conditions.threshold, np.flatnonzero(
+                self._actuated & self._has_friction), samples.time, samples.cutoff,
+            samples.recording)
         self._drop_near_reversals()
 
-    def _distances(self, joints: Sequence[int] | np.ndarray) -> np.ndarray:
-        return ne.distances(self._drives.motor_velocity(self.samples.v), self.conditions.threshold,
-                            joints)
+    def turn_over(self, distance: Array) -> None:
+        """Friction turns over these distances, (nv,)."""
+        terms = self.conditions.terms._replace(distance=distance)
+        self.conditions = self.conditions._replace(terms=terms)
+        if distance.any():
+            self.samples = dataclasses.replace(self.samples, direction=directions_of(
+                terms.of(self._drives), self.samples))
 
     def _drop_near_reversals(self) -> None:
-        weight = np.where(self._distance >= self.conditions.nearest, self.samples.weight, 0.0)
-        self.samples = dataclasses.replace(self.samples, weight=weight)
+        near = self.reversals.distance < self.conditions.nearest
+        self.samples = dataclasses.replace(self.samples, weight=np.where(
+            near, 0.0, self.samples.weight))
 
     @property
     def size(self) -> int:
@@ -210,8 +214,12 @@ class TorqueEquations:
         return sums, outliers, rows
 
     def scores(self, parameters: Array, limit: Array, noise: Array, edges: np.ndarray) -> Array:
-        """Gradients of the cost, summed over the samples between consecutive edges, (n, p)."""
-        scores, first = np.zeros((len(edges) - 1, len(parameters))), 0
+        """Gradients of the cost, summed over the samples between consecutive edges, (n, p + m).
+
+        The last m are of the logarithms of the distances over which friction turns.
+        """
+        turning = np.count_nonzero(self.conditions.terms.distance)
+        scores, first = np.zeros((len(edges) - 1, len(parameters) + turning)), 0
         for _, samples in self._parts():
             some = np.flatnonzero((edges[1:] > np.maximum(edges[:-1], first))
                                   & (edges[:-1] < first + len(samples)))
@@ -221,8 +229,8 @@ class TorqueEquations:
         return scores
 
     def _gradients(self, samples: Samples, parameters: Array, limit: Array,
-                   noise: Array) -> tuple[Array, Array]:
-        """Negative gradients of the cost of each sample, in parts: of bodies, of features."""
+                   noise: Array) -> tuple[Array, Array, Array]:
+        """Negative gradients of the cost of each sample: of bodies, of features, of distances."""
         r = self._drives.to_motors(samples.tau) - self.torques(samples, parameters)
         weights = self.weights(samples) / noise ** 2
         if samples.contacts:
@@ -232,10 +240,39 @@ class TorqueEquations:
             r = np.einsum("bji,bj->bi", E, r)
         else:
             r = np.clip(r, -limit, limit) * weights
+        turning = self._turning(samples, parameters)
+        return *self._products(samples, r), (turning * r)[:, self.conditions.terms.distance > 0.0]
+
+    def _products(self, samples: Samples, r: Array) -> tuple[Array, Array]:
+        """The transposed equations times numbers of each row (B, nv): of bodies, of features."""
         bodies = torque_regressor_product(
             self._model, self._data, samples.q, samples.v, samples.a,
             self._drives.from_motor_gradient(r), self._threads)
         return bodies, np.einsum("bkf,bk->bfk", self.features(samples), r).reshape(len(r), -1)
+
+    def _turning(self, samples: Samples, parameters: Array) -> Array:
+        """Derivatives of the torques by the logarithms of the distances, (B, nv)."""
+        if samples.direction is None:
+            return np.zeros_like(samples.v)
+        columns = self._columns(dataclasses.replace(samples, direction=changes_of(
+            samples.direction, self._drives.motor_velocity(samples.v))))
+        own = parameters[self._unknowns.bodies:].reshape(-1, self._model.nv)
+        torque = sum(column * numbers for n, (column, numbers) in enumerate(zip(columns, own))
+                     if FEATURES[n] in DIRECTED)
+        return np.where(self.conditions.terms.distance > 0.0, torque, 0.0)
+
+    def turning_sums(self, parts: Sequence[np.ndarray], parameters: Array, noise: Array
+                     ) -> tuple[Array, Array]:
+        """What distances add to the normal equations of sets of rows, (n, p, m), (n, m)."""
+        turns = np.flatnonzero(self.conditions.terms.distance)
+        samples = self.samples.take(np.concatenate(parts))
+        r, weights = self._turning(samples, parameters), self.weights(samples) / noise ** 2
+        products = np.stack([np.hstack(self._products(samples, r * weights * (
+            np.arange(len(noise)) == k))) for k in turns], axis=2)
+        ends = np.cumsum(list(map(len, parts)))[:-1]
+        return (np.stack([each.sum(axis=0) for each in np.split(products, ends)]),
+                np.stack([each.sum(axis=0) for each in np.split(
+                    (weights * r ** 2)[:, turns], ends)]))
 
     def attenuation(self, parameters: Array, limit: Array, noise: Array) -> Array:
         """What the noise of the motion adds to the sum of ``scores`` on average, (p,).
@@ -249,7 +286,7 @@ class TorqueEquations:
         for share, moved in zip((0.5, 0.5, -1.0),
                                 (*ne.with_noise(self._model, samples, sigma), samples)):
             total += share * np.concatenate([gradients.sum(axis=0) for gradients in
-                                             self._gradients(moved, parameters, limit, noise)])
+                                             self._gradients(moved, parameters, limit, noise)[:2]])
         return total * (self.size / len(samples))
 
     def some_residuals(self, parameters: Array) -> Array:
@@ -285,10 +322,8 @@ class TorqueEquations:
     def _of(self, samples: Samples, weights: Array) -> ne.Equations:
         if not len(samples):
             return self._nothing()
-        if samples.contacts:
-            return self._without_contact_forces(samples, weights)
-        if self._drives.coupling is not None:
-            return self._of_motors(samples, weights)
+        if samples.contacts or self._drives.coupling is not None:
+            return self._of_combinations(samples, weights)
         return self._added(*self._state(samples), weights)
 
     def _state(self, samples: Samples) -> tuple[Array, ...]:
@@ -305,31 +340,23 @@ class TorqueEquations:
             WW[falls], Wy[falls] = others.WW[falls], others.Wy[falls]
         return ne.Equations(WW, Wy, yy, rows[-1].sum(axis=0))
 
-    def _of_motors(self, samples: Samples, weights: Array) -> ne.Equations:
-        """The equations of motors that move several joints each."""
+    def _of_combinations(self, samples: Samples, weights: Array) -> ne.Equations:
+        """The equations of motors that move several joints each, or without contact forces."""
         sums = self._nothing()
         for first in range(0, len(samples), _DENSE):
             part, w = samples.take(slice(first, first + _DENSE)), weights[first:first + _DENSE]
-            bodies = torque_regressor(self._model, self._data, part.q, part.v, part.a,
-                                      self._threads)
-            rows = self._drives.to_motors(bodies.swapaxes(1, 2)).swapaxes(1, 2)
-            ne.add_rows(sums, np.concatenate([rows, self.features(part)], axis=2),
-                      self._known(part), w)
-            sums.weight[:] += w.sum(axis=0)
-        return sums
-
-    def _without_contact_forces(self, samples: Samples, weights: Array) -> ne.Equations:
-        """The equations multiplied by matrices that eliminate the contact forces."""
-        sums = self._nothing()
-        for first in range(0, len(samples), _DENSE):
-            part, w = samples.take(slice(first, first + _DENSE)), weights[first:first + _DENSE]
-            E = self._eliminations(part)
-            bodies = torque_regressor(self._model, self._data, part.q, part.v, part.a,
-                                      self._threads)
-            W = E @ np.concatenate([bodies, in_columns(self.features(part))], axis=2)
-            y = np.einsum("bij,bj->bi", E, self._known(part))
+            W, features, y = torque_regressor(self._model, self._data, part.q, part.v, part.a,
+                                              self._threads), self.features(part), self._known(part)
+            counted = w
+            if part.contacts:
+                E = self._eliminations(part)
+                W = E @ np.concatenate([W, in_columns(features)], axis=2)
+                y, counted = np.einsum("bij,bj->bi", E, y), w * np.einsum("bkk->bk", E)
+            else:
+                W = self._drives.to_motors(W.swapaxes(1, 2)).swapaxes(1, 2)
+                W = np.concatenate([W, features], axis=2)
             ne.add_rows(sums, W, y, w)
-            sums.weight[:] += np.einsum("bk,bkk->k", w, E)
+            sums.weight[:] += counted.sum(axis=0)
         return sums
 
     def _eliminations(self, samples: Samples) -> Array:
@@ -339,47 +366,13 @@ class TorqueEquations:
                                self.conditions.contact_dimension, self.conditions.scale, at_rest)
 
     def leave_out_reversals(self, parameters: Array) -> bool:
-        """Leave out samples near reversals if other joints have larger residuals there.
-
-        Where friction makes accelerations jump, the filter of the motion spreads the jump, and all
-        joints err. If only the joint errs that turns, its friction differs from the model's.
-        Returns whether more are left out.
-        """
-        every = self._some(_SAMPLE)
-        r, distance = np.abs(self.some_residuals(parameters)), self._distance[every]
-        half, others = np.median(distance), r.copy()
-        for k in np.flatnonzero(self._actuated):
-            others[self._distances([int(k)])[every] < half, k] = np.nan
-        known, left = (np.isfinite(some[distance < half]).any(axis=1).sum() for some in (r, others))
-        if left > 0.5 * known:          # unless all joints turn at the same time
-            r = others
-        r = r[:, np.isfinite(r).any(axis=0)]
-        counted = np.isfinite(r).any(axis=1)
-        if counted.sum() < 10 * ne.FEWEST:
-            return False
-        r, distance = r[counted], distance[counted]
-        typical = np.maximum(np.nanmedian(r, axis=0), 1e-300)
-        squares = np.nanmean(np.minimum(r / typical, _CLIPPED) ** 2, axis=1)
-        nearest = ne.settled(distance, squares)
-        if nearest == 0:
-            return False
-        nearest = min(max(nearest, self._spread()), self._farthest())
+        """Leave out samples near reversals if residuals are larger there; whether it did."""
+        nearest = self.reversals.unsettled(
+            self._some(_SAMPLE), np.abs(self.some_residuals(parameters)))
         before = np.count_nonzero(self.samples.weight)
         self.conditions = self.conditions._replace(nearest=max(nearest, self.conditions.nearest))
         self._drop_near_reversals()
         return bool(np.count_nonzero(self.samples.weight) < before)
-
-    def is_steady(self, rows: np.ndarray) -> np.ndarray:
-        """Whether reversals are farther than the filter spreads them, (B,) of bool."""
-        return np.asarray(self._distance[rows] >= min(self._spread(), self._farthest()))
-
-    def _spread(self) -> int:
-        return int(_SPREAD / (np.median(np.diff(self.samples.time[:1000])) * self.samples.cutoff))
-
-    def _farthest(self) -> int:
-        """The distance from reversals up to which most samples of no recording are left out."""
-        parts = of_each(self.samples.recording, self._distance)
-        return int(min(np.quantile(part, _LEFT_OUT) for part in parts))
 
     def correlations(self, parameters: Array) -> Array:
         """Number of consecutive samples over which the residuals of each row are correlated."""

@@ -8,9 +8,11 @@ import pytest
 import yaml
 from identification.faults import with_presliding
 from identification.recordings import perturbed, record, waves
-from identification.robots import load
+from identification.robots import load, truth
 
 import dyn_ros
+from dyn_ros.identification.friction_terms import changes_of, directions_of
+from dyn_ros.identification.normal_equations import bordered, bordered_inverse
 
 
 def motion(nv=6):
@@ -74,11 +76,50 @@ def test_friction_that_turns_over_a_distance(length):
     samples = recording.samples(model)
     found = dyn_ros.identify(model, samples)
     distance = found.identified.drives.friction_distance
-    assert ((distance > length / 1.2) & (distance < 1.2 * length)).all()
+    np.testing.assert_allclose(distance, length, rtol=0.05)
     unseen = with_presliding(record(
         recording.true, waves(np.zeros(6), 1.0, [0.15, 0.31], seed=3), noise=0.01), length)
     noise, samples = rms(unseen.tau - unseen.exact_tau), unseen.samples(model)
     assert (rms(samples.tau - found.torque(samples)) < 1.05 * noise).all()
+
+
+@pytest.mark.parametrize("length", [0.002, 0.01])
+def test_intervals_where_friction_turns_over_a_distance(length):
+    model, inside = load("ur10"), []
+    for seed in range(5):
+        recording = with_presliding(record(perturbed(model, seed=seed), waves(
+            model.neutral(), 1.0, [0.1, 0.23, 0.41], seed=seed), noise=0.001,
+            seed=seed), length)
+        base, true = dyn_ros.identify(model, recording.samples(model)).base, truth(recording)
+        of_friction = [n for n, name in enumerate(base.names) if name.startswith("friction(")]
+        value = (base.matrix[:, :len(true)] @ true)[of_friction]
+        inside += list((base.lower[of_friction] < value) & (value < base.upper[of_friction]))
+    assert np.mean(inside) > 0.9
+
+
+def test_changes_of_directions():
+    """Their derivatives by the logarithm of the distance."""
+    model, distance = load("ur10"), np.geomspace(0.002, 0.02, 6)
+    v = np.repeat([1.0, -1.0, 0.5, -2.0], 250)[:, None] * np.ones(6)
+    samples = dyn_ros.Samples.from_arrays(
+        model, 0.004 * np.arange(1000), np.zeros((1000, 6)), np.zeros((1000, 6)), v, v)
+
+    def of(factor):
+        return directions_of(model.drives.with_values(friction_distance=factor * distance), samples)
+    numeric = (of(1.0 + 1e-5) - of(1.0 - 1e-5)) / 2e-5
+    np.testing.assert_allclose(changes_of(of(1.0), v), numeric, atol=1e-6)
+    assert np.abs(numeric).max() > 0.7
+
+
+def test_inverse_of_bordered_normal_equations():
+    rng = np.random.default_rng(0)
+    H = rng.standard_normal((30, 7, 7)).sum(axis=0)
+    H = H @ H.T + 10.0 * np.eye(7)
+    others, squares = rng.standard_normal((7, 3)), 20.0 + rng.random(3)
+    every = bordered(H[None], others[None], squares[None])[0]
+    np.testing.assert_allclose(every, every.T)
+    np.testing.assert_allclose(bordered_inverse(np.linalg.inv(H), every), np.linalg.inv(every),
+                               rtol=1e-9, atol=1e-12)
 
 
 def test_friction_after_rest_does_not_depend_on_the_recording_before():
