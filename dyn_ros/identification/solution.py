@@ -148,14 +148,13 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
         f"the body of joint {name!r} is not physical in the description; the estimate is "
         "regularized towards one that is" for name in problem.reference.changed),
         *unexplained(model, some, joints, fitted.parameters, given)]
-    # the load, and the distances over which friction turns, are of estimates that come later
-    changes = terms.chosen[2].any() or terms.distance.any()
     if terms.distance.any():
         some.turn_over(problem.turned(some, fitted))
-    if not changes:
+    changed = terms.chosen[2].any() or terms.distance.any()     # by estimates after the sums
+    if not changed:
         sums = add(sums, some.of(_rows(held)).sums(0.4, 0.7))
     some = some.of(np.arange(len(samples), dtype=np.int32))
-    if changes:
+    if changed:
         sums = some.sums(0.4, 0.7)
     fitted = problem.fit(some, sums, fitted.estimate, fitted)
     return Solution(problem, samples, some, fitted, tuple(held), joints, tuple(warnings), constants)
