@@ -58,6 +58,12 @@ class FrictionTerms(NamedTuple):
         """Drives whose friction turns as these terms state."""
         return drives.with_values(friction_velocity=self.width, friction_distance=self.distance)
 
+    def turning_later(self, step: Array | float) -> FrictionTerms:
+        """The same with a step added to the logarithms of the distances that are not 0, (m,)."""
+        distance = self.distance.copy()
+        distance[distance > 0.0] *= np.exp(step)
+        return self._replace(distance=distance)
+
     def direction(self, v: Array, samples: Samples) -> Array:
         """Of the friction of motors with velocities v (B, nv), from -1 to 1."""
         at_once: Array = step(v, self.width)

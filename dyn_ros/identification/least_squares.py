@@ -30,6 +30,7 @@ _REVERSALS = 3          # times that samples near reversals are left out
 _FEWEST = 3             # equations for each parameter
 STRETCHES = 64          # of consecutive samples, at most, whose scatter gives the covariance
 _SHORT = 256            # samples of a stretch: fewer of these suffice for a short recording
+_BRIEF = 0.1            # of the longest recording: others belong to the one before
 _SAMPLE = 2500          # samples whose normal equations show what each stretch contributes
 _SINGULAR = 1e-13       # of the largest eigenvalue of the scaled normal equations
 _BOUNDING = 1e-2        # of the divergence of bodies: the weight of that from their bounds
@@ -69,7 +70,7 @@ class Fit(NamedTuple):
 
         One number for all rows: a row with large model errors, which last, would count for nothing.
         """
-        return common(self.correlations)
+        return float(np.median(self.correlations))
 
 
 class Problem(NamedTuple):
@@ -106,7 +107,7 @@ class Problem(NamedTuple):
             before: Fit | None) -> Fit:
         """Estimate from samples and their sums; if there is a fit of some, near its result."""
         correlations, outliers = equations.correlations(first.parameters), 0.0
-        correlation, limit = common(correlations), np.full(len(correlations), np.inf)
+        correlation, limit = float(np.median(correlations)), np.full(len(correlations), np.inf)
         estimate = self.estimate(sums, self.noise, correlation)
         if self.huber is not None:
             sums, estimate, outliers, limit = self._without_outliers(
@@ -265,6 +266,8 @@ class Problem(NamedTuple):
         ids = equations.samples.recording
         count = STRETCHES if equations.size > STRETCHES * _SHORT else STRETCHES // 2
         turns = [] if ids is None else (np.flatnonzero(np.diff(ids)) + 1).tolist()
+        lengths = np.diff([0, *turns, equations.size])
+        turns = np.array([0, *turns])[lengths > _BRIEF * lengths.max()].tolist()[1:]
         ends = [0, *turns, equations.size]
         while count > 1 and count * (len(ends) - 1) > max(STRETCHES, 2 * len(turns)):
             count //= 2
@@ -290,13 +293,11 @@ class Problem(NamedTuple):
         own = np.append(own, np.arange(len(parameters), scores.shape[1]))
         return Stretches(recording, scores[:, own], H)
 
-    def turned(self, equations: TorqueEquations, fitted: Fit) -> Array:
-        """The distances over which friction turns, (nv,), one step nearer to the best ones."""
-        distance, edges = equations.conditions.terms.distance.copy(), np.array([0, equations.size])
-        one = self.stretches(equations, fitted.estimate.parameters, fitted, edges, edges[:1])
-        step = bordered_inverse(fitted.estimate.inverse, one.H[0])[len(self.base):] @ one.scores[0]
-        distance[distance > 0.0] *= np.exp(np.clip(step, -_FURTHEST, _FURTHEST))
-        return distance
+    def step(self, stretches: Stretches, estimate: Estimate) -> tuple[Array, Array]:
+        """What scores add to an estimate (b,), and to the logarithms of the distances (m,)."""
+        inverse = bordered_inverse(estimate.inverse, stretches.H.sum(axis=0))
+        step, b = inverse @ stretches.scores.sum(axis=0), len(self.base)
+        return step[:b], np.clip(step[b:], -_FURTHEST, _FURTHEST)
 
     def spread(self, stretches: Stretches, estimate: Estimate) -> tuple[Array, int]:
         """Covariance of the estimate, (b, b), and the number of independent stretches."""
@@ -318,11 +319,6 @@ def _require_equations(contacts: tuple[str, ...], count: float, parameters: int)
     raise ValueError(f"samples: expected at least {_FEWEST * parameters} equations of joints "
                      f"that move and whose effort is measured, got {count:.3g}; record more "
                      "motion, or check the efforts")
-
-
-def common(correlations: Array) -> float:
-    """One correlation length for all rows."""
-    return float(np.median(correlations))
 
 
 def median_deviation(residuals: Array) -> Array:

@@ -46,6 +46,8 @@ _CHECKED = 2000         # samples that show whether efforts can be torques
 _ROUNDING = 1e-14       # of a body's size
 _NEGLIGIBLE = 1e-6      # of the RMS torque of a motor
 _MANY = 0.02            # of the torques: more outliers than noise has
+_TURNS = 5              # steps to the distances over which friction turns
+TURNED = 0.02           # of the logarithm of a distance: a last step, which errs by its square
 _NOISE = 10.0           # times the noise of a velocity: the direction of faster ones is known
 
 
@@ -148,13 +150,12 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
         f"the body of joint {name!r} is not physical in the description; the estimate is "
         "regularized towards one that is" for name in problem.reference.changed),
         *unexplained(model, some, joints, fitted.parameters, given)]
-    if terms.distance.any():
-        some.turn_over(problem.turned(some, fitted))
-    changed = terms.chosen[2].any() or terms.distance.any()     # by estimates after the sums
-    if not changed:
+    changes = terms.chosen[2].any() or terms.distance.any()     # with estimates
+    if not changes:
         sums = add(sums, some.of(_rows(held)).sums(0.4, 0.7))
     some = some.of(np.arange(len(samples), dtype=np.int32))
-    if changed:
+    if changes:
+        fitted = _turned(problem, some, fitted)
         sums = some.sums(0.4, 0.7)
     fitted = problem.fit(some, sums, fitted.estimate, fitted)
     return Solution(problem, samples, some, fitted, tuple(held), joints, tuple(warnings), constants)
@@ -177,6 +178,19 @@ def _fitted(problem_with: Callable[[FrictionTerms], tuple[Problem, TorqueEquatio
         if not unknown.any():
             return problem, some, sums, fitted
         terms.chosen[2, unknown] = False
+
+
+def _turned(problem: Problem, some: TorqueEquations, first: Fit) -> Fit:
+    """Find the distances over which friction turns (Gauss and Newton); a fit with them."""
+    fitted, edges = first, np.array([0, some.size])
+    for _ in range(_TURNS if some.conditions.terms.distance.any() else 0):
+        step = problem.step(problem.stretches(
+            some, fitted.estimate.parameters, fitted, edges, edges[:1]), fitted.estimate)[1]
+        some.turn_over(step)
+        if np.abs(step).max() < TURNED:
+            break
+        fitted = problem.fit(some, some.sums(0.4, 0.4), fitted.estimate, fitted)
+    return fitted
 
 
 def blocks(count: int, held_out: float, seed: int, stretches: int = _HELD

@@ -61,18 +61,18 @@ class TorqueEquations:
         self._data, self._loading_data = Data(self._model), Data(self._loading)
         self._actuated, self._drives = is_actuated(self._model), self._model.drives
         self._has_friction = bool(unknowns.active[unknowns.bodies + self._model.nv:].any())
-        self.turn_over(conditions.terms.distance)
+        self.turn_over()
         self.reversals = Reversals(
             self._drives.motor_velocity(samples.v), conditions.threshold, np.flatnonzero(
                 self._actuated & self._has_friction), samples.time, samples.cutoff,
             samples.recording)
         self._drop_near_reversals()
 
-    def turn_over(self, distance: Array) -> None:
-        """Friction turns over these distances, (nv,)."""
-        terms = self.conditions.terms._replace(distance=distance)
+    def turn_over(self, step: Array | float = 0.0) -> None:
+        """Add a step to the logarithms of the distances over which friction turns, (m,)."""
+        terms = self.conditions.terms.turning_later(step)
         self.conditions = self.conditions._replace(terms=terms)
-        if distance.any():
+        if terms.distance.any():
             self.samples = dataclasses.replace(self.samples, direction=directions_of(
                 terms.of(self._drives), self.samples))
 
@@ -267,12 +267,13 @@ class TorqueEquations:
         turns = np.flatnonzero(self.conditions.terms.distance)
         samples = self.samples.take(np.concatenate(parts))
         r, weights = self._turning(samples, parameters), self.weights(samples) / noise ** 2
-        products = np.stack([np.hstack(self._products(samples, r * weights * (
-            np.arange(len(noise)) == k))) for k in turns], axis=2)
         ends = np.cumsum(list(map(len, parts)))[:-1]
-        return (np.stack([each.sum(axis=0) for each in np.split(products, ends)]),
-                np.stack([each.sum(axis=0) for each in np.split(
-                    (weights * r ** 2)[:, turns], ends)]))
+
+        def added(values: Array) -> Array:
+            return np.stack([each.sum(axis=0) for each in np.split(values, ends)])
+        others = [added(np.hstack(self._products(samples, r * weights * (
+            np.arange(len(noise)) == k)))) for k in turns]
+        return np.stack(others, axis=2), added((weights * r ** 2)[:, turns])
 
     def attenuation(self, parameters: Array, limit: Array, noise: Array) -> Array:
         """What the noise of the motion adds to the sum of ``scores`` on average, (p,).

@@ -245,14 +245,14 @@ def identify_parts(model: Model, calls: Sequence[Call], workers: Workers, *,
         jobs = [_with(partial(_sums, stage, cutoff, k in some, call.recording), call)
                 for k, call in enumerate(calls)]
         total, failures = _total(workers, jobs, _from(1.0 - 0.7 * 0.5 ** n, progress))
-        fitted = part_sums.fit(first, total)
-        if not stage.decides(fitted, total):
+        fitted, step = part_sums.fit(first, stage, total)
+        if n + 1 == _WEIGHTINGS or not stage.decides(fitted, step, total):
             break
-        stage = stage._replace(estimate=fitted.estimate.parameters)
+        stage = stage.after(fitted, step)
     warnings = [f"{failures.total()} of {len(calls)} parts of the recordings were not used, most "
                 f"of them because: {reason}" for reason, _ in failures.most_common(1)]
-    result = part_sums.identification(first, stage, total, fitted, warnings,
-                                  time.perf_counter() - began)
+    result = part_sums.identification(first, stage, total, fitted, step, warnings,
+                                      time.perf_counter() - began)
     progress(1.0, "done")
     return result
 

@@ -15,7 +15,7 @@ from ..identification.least_squares import STRETCHES, Fit, Problem, joint_result
 from ..identification.normal_equations import Conditions, Equations, Stretches
 from ..identification.result import Identification
 from ..identification.samples import Samples
-from ..identification.solution import Solution
+from ..identification.solution import TURNED, Solution
 from ..identification.torque_equations import TorqueEquations
 
 _PRECISION = 0.05       # of the standard deviation of an estimate
@@ -61,16 +61,24 @@ class Stage(NamedTuple):
             np.full(self.stretches, recording))
         return Sums(equations, outliers, count, len(rows), squares, stretches)
 
-    def decides(self, fitted: Fit, total: Sums) -> bool:
+    def decides(self, fitted: Fit, step: Array, total: Sums) -> bool:
         """Whether a fit depends on the estimate that decided which residuals are outliers.
 
-        An error of that one appears in the fit times the fraction of outliers.
+        An error of that one appears in the fit times the fraction of outliers; that of the
+        distances over which friction turns, squared.
         """
         estimate = fitted.estimate
         deviation = np.sqrt(np.maximum(np.diag(estimate.inverse), 1e-300))
         change = np.abs(estimate.parameters - self.estimate)[self.problem.base.independent]
         change /= deviation
-        return bool(total.outliers * change.max(initial=0.0) > _PRECISION * max(total.rows, 1))
+        return bool(total.outliers * change.max(initial=0.0) > _PRECISION * max(total.rows, 1)
+                    or np.abs(step).max(initial=0.0) > TURNED)
+
+    def after(self, fitted: Fit, step: Array) -> Stage:
+        """The stage after a fit, and a step of the logarithms of the distances (m,)."""
+        return self._replace(estimate=fitted.estimate.parameters,
+                             conditions=self.conditions._replace(
+                                 terms=self.conditions.terms.turning_later(step)))
 
 
 def stage_after(first: Solution, count: int) -> Stage:
@@ -80,17 +88,22 @@ def stage_after(first: Solution, count: int) -> Stage:
                  first.constants, 1 + STRETCHES // count)
 
 
-def fit(first: Solution, total: Sums) -> Fit:
-    """Both estimates from the sums of all parts."""
+def fit(first: Solution, stage: Stage, total: Sums) -> tuple[Fit, Array]:
+    """Both estimates from the sums of all parts; what the logarithms of distances change (m,)."""
     problem, before = first.problem, first.fitted
     noise = problem.noise if problem.huber is None else before.estimate.noise
     estimate = problem.estimate(total.equations, noise, before.correlation)
-    return problem.shifted(total.equations, estimate, before.shift,
+    shift, own = before.shift.copy(), problem.base.independent
+    change, step = problem.step(total.stretches.moved(
+        (estimate.parameters - stage.estimate)[own]), estimate)
+    if len(step):                       # over which friction turns
+        shift[own] += change
+    return problem.shifted(total.equations, estimate, shift,
                            total.outliers / max(total.rows, 1), before.correlations,
-                           before.limit, before.parameters)
+                           before.limit, before.parameters), step
 
 
-def identification(first: Solution, stage: Stage, total: Sums, fitted: Fit,
+def identification(first: Solution, stage: Stage, total: Sums, fitted: Fit, step: Array,
                    warnings: Sequence[str], seconds: float) -> Identification:
     """The result of all parts; ``warnings`` are added to the warnings of the first estimate."""
     problem, joints = first.problem, first.joints
@@ -98,6 +111,9 @@ def identification(first: Solution, stage: Stage, total: Sums, fitted: Fit,
         joints = joint_results(problem.unknowns.model, total.squares,
                                np.array([joint.noise for joint in joints]))
     change = (fitted.estimate.parameters - stage.estimate)[problem.base.independent]
-    spread, count = problem.spread(total.stretches.moved(change), fitted.estimate)
+    spread, count = problem.spread(total.stretches.moved(np.append(change, step)),
+                                   fitted.estimate)
+    first.equations.conditions = stage.conditions
+    first.equations.turn_over(step)
     final = first._replace(fitted=fitted, joints=joints, warnings=(*first.warnings, *warnings))
     return final.identification(spread, count, total.size, seconds)

@@ -163,6 +163,16 @@ def test_intervals_contain_the_truth_if_friction_changes_between_recordings(coun
     assert share.mean() > 0.95 and share.min() > 0.7
 
 
+def test_brief_recordings_do_not_narrow_intervals():
+    model = load("ur10")
+    samples = recorded("ur10", 3)[1].samples(model)
+    pieces = [samples.take(slice(first, first + count)) for first, count in (
+        (0, 3), (1000, 4000), (5500, 1), (6000, 20), (7000, 2))]
+    few, alone = (dyn_ros.identify(model, some).base.deviation for some in (pieces, pieces[1]))
+    assert (few > 0.5 * alone).all() and (few < 2.0 * alone).all()
+    assert np.median(few / alone) == pytest.approx(1.0, abs=0.2)
+
+
 def test_intervals_contain_the_truth_if_all_efforts_change_between_recordings():
     model, inside = load("ur10"), []
     for seed in range(6):

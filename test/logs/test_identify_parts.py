@@ -5,6 +5,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from identification.faults import with_presliding
 from identification.recordings import perturbed, record, waves
 from identification.robots import load as load_robot
 from logs import recorded
@@ -112,6 +113,25 @@ def test_parts_have_the_same_terms_of_friction(loaded, workers):
     some = whole.samples.take(slice(None, None, 50))
     difference = np.sqrt(np.mean((result.torque(some) - whole.torque(some)) ** 2, axis=0))
     assert (difference < [0.05 * joint.noise for joint in whole.joints]).all()
+
+
+def test_parts_have_the_distances_over_which_friction_turns(recording, workers, tmp_path):
+    """Parts of 1000 samples are 60; a first estimate has 16 of them."""
+    folder, found = saved(tmp_path, with_presliding(recording[1]))
+    model, options = load_robot("ur10"), OPTIONS | dict(friction_terms=["friction_distance"])
+    calls = [Call(load, (folder, model, start, start + 1000, 300))
+             for start in range(0, len(found.time), 1000)]
+    result = identify_parts(model, calls, workers, cutoff=10.0,
+                            progress=lambda done, what: None, **options)
+    whole = dyn_ros.identify(model, Samples.from_arrays(model, found.time, found.q, found.tau,
+                                                        cutoff=10.0), **options)
+    distances = [each.identified.drives.friction_distance for each in (result, whole)]
+    np.testing.assert_allclose(*distances, rtol=0.005)
+    np.testing.assert_allclose(distances[0], 0.01, rtol=0.05)
+    deviations = (result.base.estimate - whole.base.estimate) / whole.base.deviation
+    assert np.abs(deviations).max() < 0.3
+    ratio = result.base.deviation / whole.base.deviation
+    assert ratio.min() > 0.7 and ratio.max() < 1.4
 
 
 def test_the_filter_is_chosen_from_a_few_parts(recording, workers):
