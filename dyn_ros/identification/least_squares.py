@@ -17,7 +17,7 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from .base_parameters import BaseParameters, Unknowns, is_linear
 from .motion.filtering import is_actuated
-from .normal_equations import Equations, Stretches, bordered, bordered_inverse
+from .normal_equations import Equations, Stretches, bordered, require_equations
 from .physical import Reference, decomposed, fit
 from .result import JointResult
 from .torque_equations import TorqueEquations
@@ -27,7 +27,6 @@ _ROUNDS = 8             # of noise estimates
 _WEIGHTINGS = 6         # of outliers
 _RECURRING = 4.0        # limits of outliers: up to here errors add to the noise, as those of models
 _REVERSALS = 3          # times that samples near reversals are left out
-_FEWEST = 3             # equations for each parameter
 STRETCHES = 64          # of consecutive samples, at most, whose scatter gives the covariance
 _SHORT = 256            # samples of a stretch: fewer of these suffice for a short recording
 _BRIEF = 0.1            # of the longest recording: others belong to the one before
@@ -90,7 +89,7 @@ class Problem(NamedTuple):
         Also returns the sums of these.
         """
         sums, contacts = equations.sums(0.0, 0.1), equations.samples.contacts
-        _require_equations(contacts, float(sums.weight.sum()), len(self.base))
+        require_equations(contacts, float(sums.weight.sum()), len(self.base))
         estimate = self.estimate(sums, self.noise)
         if contacts:                    # whose elimination depends on the noise
             equations.conditions = equations.conditions._replace(scale=estimate.noise)
@@ -201,13 +200,9 @@ class Problem(NamedTuple):
     def _solved(self, sums: Equations, noise: Array) -> tuple[Array, Array, np.ndarray]:
         """Values, inverse of the normal equations, and which values are determined."""
         H, g = self._assembled(sums, noise)
-        own = H[np.ix_(self.base.independent, self.base.independent)]
-        diagonal = np.diag(own)
-        scale = np.where(diagonal > 0.0, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)),
-                         0.0)
-        F, d, determined = decomposed(own, scale, _SINGULAR)
-        return (F @ (d * (F.T @ g[self.base.independent])), F * d @ F.T,
-                determined & (diagonal > 0.0))
+        own = self.base.independent
+        F, d, determined = _factors(H[np.ix_(own, own)])
+        return F @ (d * (F.T @ g[own])), F * d @ F.T, determined
 
     def _residual(self, sums: Equations, parameters: Array) -> Array:
         """RMS residual of each row; of rows without samples, the largest."""
@@ -281,7 +276,6 @@ class Problem(NamedTuple):
                   edges: np.ndarray, recording: np.ndarray) -> Stretches:
         """What the samples between consecutive edges contribute at an estimate (p,)."""
         own, noise = self.base.independent, fitted.estimate.noise
-        scores = equations.scores(parameters, fitted.limit, noise, edges)
         step = 1 + equations.size // _SAMPLE            # of motions, which are smooth
         parts = [equations.rows[first:last:step] for first, last in itertools.pairwise(edges)]
         H = np.array([self._assembled(sums, noise)[0][np.ix_(own, own)]
@@ -290,13 +284,19 @@ class Problem(NamedTuple):
             others, squares = equations.turning_sums(parts, parameters, noise)
             H = bordered(H, others[:, own], squares)
         H *= (np.diff(edges) / np.maximum([len(part) for part in parts], 1))[:, None, None]
-        own = np.append(own, np.arange(len(parameters), scores.shape[1]))
-        return Stretches(recording, scores[:, own], H)
+        return Stretches(recording, self.scores(equations, parameters, fitted, edges), H)
 
-    def step(self, stretches: Stretches, estimate: Estimate) -> tuple[Array, Array]:
+    def scores(self, equations: TorqueEquations, parameters: Array, fitted: Fit,
+               edges: np.ndarray) -> Array:
+        """Gradients, summed over the samples between consecutive edges, (n, b + m)."""
+        scores = equations.scores(parameters, fitted.limit, fitted.estimate.noise, edges)
+        others = np.arange(len(parameters), scores.shape[1])
+        return scores[:, np.append(self.base.independent, others)]
+
+    def step(self, stretches: Stretches) -> tuple[Array, Array]:
         """What scores add to an estimate (b,), and to the logarithms of the distances (m,)."""
-        inverse = bordered_inverse(estimate.inverse, stretches.H.sum(axis=0))
-        step, b = inverse @ stretches.scores.sum(axis=0), len(self.base)
+        F, d, _ = _factors(stretches.H.sum(axis=0))
+        step, b = F @ (d * (F.T @ stretches.scores.sum(axis=0))), len(self.base)
         return step[:b], np.clip(step[b:], -_FURTHEST, _FURTHEST)
 
     def spread(self, stretches: Stretches, estimate: Estimate) -> tuple[Array, int]:
@@ -307,18 +307,12 @@ class Problem(NamedTuple):
         return stretches.covariance(estimate.inverse, sizes, kinds)
 
 
-def _require_equations(contacts: tuple[str, ...], count: float, parameters: int) -> None:
-    if count >= _FEWEST * parameters:
-        return
-    if contacts:
-        raise ValueError(
-            f"samples: {count:.3g} equations remain for {parameters} parameters, without those "
-            f"that unknown forces in the contacts {', '.join(contacts)} can explain; "
-            "use a floating root joint if the base is not fixed, a contact dimension of 3 for "
-            "points, and state for each sample which frames are in contact")
-    raise ValueError(f"samples: expected at least {_FEWEST * parameters} equations of joints "
-                     f"that move and whose effort is measured, got {count:.3g}; record more "
-                     "motion, or check the efforts")
+def _factors(H: Array) -> tuple[Array, Array, np.ndarray]:
+    """F and d with the inverse F d F' of normal equations, and which values they determine."""
+    diagonal = np.diag(H)
+    scale = np.where(diagonal > 0.0, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
+    F, d, determined = decomposed(H, scale, _SINGULAR)
+    return F, d, determined & (diagonal > 0.0)
 
 
 def median_deviation(residuals: Array) -> Array:

@@ -19,6 +19,7 @@ from .samples import Samples
 
 _LEAST_LEFT = 0.1       # of the equations, that remain without a stretch of them
 _DEPENDENT = 1e-12      # squared size of a combination of unit forces that counts as zero
+_FEWEST = 3             # equations for each parameter
 _FEWEST_STRETCHES = 8   # whose scatter gives a covariance
 _ALIKE = 0.05           # correlation of neighbors: less narrows intervals by 2 %
 _MOST_STRETCHES = 256   # neighbors of more are added
@@ -118,6 +119,21 @@ def conditions_of(model: Model, samples: Samples, terms: FrictionTerms,
         scale = np.sqrt((torque ** 2).mean(axis=0)) + 1e-6
     threshold = np.where(actuated, np.maximum(AT_REST * fastest, STILL), 0.0)
     return Conditions(terms, contact_dimension, threshold, measured, scale)
+
+
+def require_equations(contacts: tuple[str, ...], count: float, parameters: int) -> None:
+    """Reject samples that leave too few equations for the parameters."""
+    if count >= _FEWEST * parameters:
+        return
+    if contacts:
+        raise ValueError(
+            f"samples: {count:.3g} equations remain for {parameters} parameters, without those "
+            f"that unknown forces in the contacts {', '.join(contacts)} can explain; "
+            "use a floating root joint if the base is not fixed, a contact dimension of 3 for "
+            "points, and state for each sample which frames are in contact")
+    raise ValueError(f"samples: expected at least {_FEWEST * parameters} equations of joints "
+                     f"that move and whose effort is measured, got {count:.3g}; record more "
+                     "motion, or check the efforts")
 
 
 # --- samples

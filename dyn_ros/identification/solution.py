@@ -181,16 +181,19 @@ def _fitted(problem_with: Callable[[FrictionTerms], tuple[Problem, TorqueEquatio
 
 
 def _turned(problem: Problem, some: TorqueEquations, first: Fit) -> Fit:
-    """Find the distances over which friction turns (Gauss and Newton); a fit with them."""
-    fitted, edges = first, np.array([0, some.size])
-    for _ in range(_TURNS if some.conditions.terms.distance.any() else 0):
-        step = problem.step(problem.stretches(
-            some, fitted.estimate.parameters, fitted, edges, edges[:1]), fitted.estimate)[1]
+    """Find the distances over which friction turns (Gauss and Newton); the estimate with them."""
+    if not some.conditions.terms.distance.any():
+        return first
+    parameters, edges = first.estimate.parameters.copy(), np.array([0, some.size])
+    every = problem.stretches(some, parameters, first, edges, edges[:1])
+    for _ in range(_TURNS):
+        change, step = problem.step(every)
+        parameters[problem.base.independent] += change
         some.turn_over(step)
         if np.abs(step).max() < TURNED:
             break
-        fitted = problem.fit(some, some.sums(0.4, 0.4), fitted.estimate, fitted)
-    return fitted
+        every = dataclasses.replace(every, scores=problem.scores(some, parameters, first, edges))
+    return first._replace(estimate=first.estimate._replace(parameters=parameters))
 
 
 def blocks(count: int, held_out: float, seed: int, stretches: int = _HELD

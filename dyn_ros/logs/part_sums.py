@@ -95,7 +95,7 @@ def fit(first: Solution, stage: Stage, total: Sums) -> tuple[Fit, Array]:
     estimate = problem.estimate(total.equations, noise, before.correlation)
     shift, own = before.shift.copy(), problem.base.independent
     change, step = problem.step(total.stretches.moved(
-        (estimate.parameters - stage.estimate)[own]), estimate)
+        (estimate.parameters - stage.estimate)[own]))
     if len(step):                       # over which friction turns
         shift[own] += change
     return problem.shifted(total.equations, estimate, shift,
