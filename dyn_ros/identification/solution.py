@@ -47,6 +47,7 @@ _ROUNDING = 1e-14       # of a body's size
 _NEGLIGIBLE = 1e-6      # of the RMS torque of a motor
 _MANY = 0.02            # of the torques: more outliers than noise has
 _TURNS = 5              # steps to the distances over which friction turns
+_FAR = 0.1              # of the logarithm of a distance: after it, normal equations have changed
 TURNED = 0.02           # of the logarithm of a distance: a last step, which errs by its square
 _NOISE = 10.0           # times the noise of a velocity: the direction of faster ones is known
 
@@ -192,7 +193,9 @@ def _turned(problem: Problem, some: TorqueEquations, first: Fit) -> Fit:
         some.turn_over(step)
         if np.abs(step).max() < TURNED:
             break
-        every = dataclasses.replace(every, scores=problem.scores(some, parameters, first, edges))
+        every = (problem.stretches(some, parameters, first, edges, edges[:1])
+                 if np.abs(step).max() > _FAR else dataclasses.replace(
+                     every, scores=problem.scores(some, parameters, first, edges)))
     return first._replace(estimate=first.estimate._replace(parameters=parameters))
 
 
