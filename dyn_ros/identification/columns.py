@@ -112,8 +112,8 @@ class Columns:
             listed.append(f"{len(missing) - _LISTED} more")
         return (f"the table lacks {len(missing)} columns of the robot: {', '.join(listed)}; its "
                 f"columns are {tables.listed(self.names)}; a joint that was not recorded can be "
-                "locked (--lock, model.reduced), and columns can have other names (--columns, "
-                "columns=)")
+                "locked (--lock, model.reduced), an effort that was not measured can be 0 in all "
+                "rows, and columns can have other names (--columns, columns=)")
 
 
 def write(path: str | PathLike[str], columns: Mapping[str, Array]) -> None:

@@ -216,6 +216,10 @@ def test_a_mass_that_collapses_where_gravity_is_declared():
                   if "collapsed" in text]
         assert "the unit or gain of the efforts (gravity is declared as subtracted" in text
         assert "already subtracted" not in text and remedy in text
+    samples.tau[:, 0] = 0.0             # as the text recommends
+    found = dyn_ros.identify(model, samples, armature=False)
+    assert not [text for text in found.warnings if "collapsed" in text]
+    assert all(joint.after < 1.1 * 0.05 for joint in found.joints[1:])
 
 
 def test_masses_of_a_robot_with_fingers_that_mimic():
