@@ -134,8 +134,8 @@ def _cause(model: Model, bodies: NDArray[Any]) -> str:
     remedy = _REMEDY
     if (drives.gain[rows] != 1.0).all():
         remedy = remedy.replace("declare unit, gain and sign", "check gain and sign")
-    return (f"the unit or gain of the efforts{gravity}; {remedy}. Until then, set these efforts to 0 "
-            "in all rows, which leaves them out: they also spoil the bodies of other joints")
+    return (f"the unit or gain of the efforts{gravity}; {remedy}. Until then, set these efforts to "
+            "0 in all rows, which leaves them out: they also spoil the bodies of other joints")
 
 
 def _wrong_efforts(model: Model, q: Array, v: Array, a: Array, effort: Array) -> list[str]:
