@@ -69,7 +69,7 @@ class Fit(NamedTuple):
 
         One number for all rows: a row with large model errors, which last, would count for nothing.
         """
-        return float(np.median(self.correlations))
+        return common(self.correlations)
 
 
 class Problem(NamedTuple):
@@ -106,7 +106,7 @@ class Problem(NamedTuple):
             before: Fit | None) -> Fit:
         """Estimate from samples and their sums; if there is a fit of some, near its result."""
         correlations, outliers = equations.correlations(first.parameters), 0.0
-        correlation, limit = float(np.median(correlations)), np.full(len(correlations), np.inf)
+        correlation, limit = common(correlations), np.full(len(correlations), np.inf)
         estimate = self.estimate(sums, self.noise, correlation)
         if self.huber is not None:
             sums, estimate, outliers, limit = self._without_outliers(
@@ -313,6 +313,11 @@ def _factors(H: Array) -> tuple[Array, Array, np.ndarray]:
     scale = np.where(diagonal > 0.0, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
     F, d, determined = decomposed(H, scale, _SINGULAR)
     return F, d, determined & (diagonal > 0.0)
+
+
+def common(correlations: Array) -> float:
+    """One correlation length for all rows."""
+    return float(np.median(correlations))
 
 
 def median_deviation(residuals: Array) -> Array:

@@ -218,30 +218,28 @@ class TorqueEquations:
 
         The last m are of the logarithms of the distances over which friction turns.
         """
-        turning = np.count_nonzero(self.conditions.terms.distance)
-        scores, first = np.zeros((len(edges) - 1, len(parameters) + turning)), 0
+        turns = np.flatnonzero(self.conditions.terms.distance)
+        scores, first = np.zeros((len(edges) - 1, len(parameters) + len(turns))), 0
         for _, samples in self._parts():
             some = np.flatnonzero((edges[1:] > np.maximum(edges[:-1], first))
                                   & (edges[:-1] < first + len(samples)))
-            gradients = np.hstack(self._gradients(samples, parameters, limit, noise))
+            r = self._weighted(samples, parameters, limit, noise)
+            turning = self._turning(samples, parameters)[:, turns] * r[:, turns]
+            gradients = np.hstack([*self._products(samples, r), turning])
             scores[some] += np.add.reduceat(gradients, np.maximum(edges[some] - first, 0))
             first += len(samples)
         return scores
 
-    def _gradients(self, samples: Samples, parameters: Array, limit: Array,
-                   noise: Array) -> tuple[Array, Array, Array]:
-        """Negative gradients of the cost of each sample: of bodies, of features, of distances."""
+    def _weighted(self, samples: Samples, parameters: Array, limit: Array, noise: Array) -> Array:
+        """Residuals up to the limits, divided by the variance of their noise, (B, nv)."""
         r = self._drives.to_motors(samples.tau) - self.torques(samples, parameters)
         weights = self.weights(samples) / noise ** 2
         if samples.contacts:
             E = self._eliminations(samples)
             r = np.einsum("bij,bj->bi", E, r)
             r = np.clip(r, -limit * ne.left(E), limit * ne.left(E)) * weights
-            r = np.einsum("bji,bj->bi", E, r)
-        else:
-            r = np.clip(r, -limit, limit) * weights
-        turning = self._turning(samples, parameters)
-        return *self._products(samples, r), (turning * r)[:, self.conditions.terms.distance > 0.0]
+            return np.einsum("bji,bj->bi", E, r)
+        return np.clip(r, -limit, limit) * weights
 
     def _products(self, samples: Samples, r: Array) -> tuple[Array, Array]:
         """The transposed equations times numbers of each row (B, nv): of bodies, of features."""
@@ -286,8 +284,9 @@ class TorqueEquations:
         samples = self.samples.take(self._some(_NOISY))
         for share, moved in zip((0.5, 0.5, -1.0),
                                 (*ne.with_noise(self._model, samples, sigma), samples)):
+            r = self._weighted(moved, parameters, limit, noise)
             total += share * np.concatenate([gradients.sum(axis=0) for gradients in
-                                             self._gradients(moved, parameters, limit, noise)[:2]])
+                                             self._products(moved, r)])
         return total * (self.size / len(samples))
 
     def some_residuals(self, parameters: Array) -> Array:

@@ -113,7 +113,6 @@ def identification(first: Solution, stage: Stage, total: Sums, fitted: Fit, step
     change = (fitted.estimate.parameters - stage.estimate)[problem.base.independent]
     spread, count = problem.spread(total.stretches.moved(np.append(change, step)),
                                    fitted.estimate)
-    first.equations.conditions = stage.conditions
-    first.equations.turn_over(step)
+    first.equations.conditions = stage.after(fitted, step).conditions
     final = first._replace(fitted=fitted, joints=joints, warnings=(*first.warnings, *warnings))
     return final.identification(spread, count, total.size, seconds)
