@@ -11,7 +11,7 @@ import numpy as np
 
 from ..drives.efforts import torque_regressor, without_gravity
 from ..engine.algorithms.dynamics.friction import step
-from ..engine.algorithms.filters.low_pass import directions, presliding
+from ..engine.algorithms.filters.low_pass import directions, presliding, presliding_changes
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Drives, Model
@@ -26,7 +26,8 @@ _STRETCHES = 8          # of consecutive samples, each predicted by all others
 _MOST = 6               # of them, in which a term must lower the error
 _BETTER = 0.96          # of the squared error, at most, with a term that is chosen
 _WIDTHS = (0.03, 0.1, 0.2)      # of the largest speed: where the step of friction ends
-_DISTANCES = (1e-4, 4e-4, 1.6e-3, 6.4e-3)   # s at the largest speed: where friction has turned
+_DISTANCES = (1e-4, 4e-4, 1.6e-3, 6.4e-3, 2.56e-2, 0.1)     # s at the largest speed
+_FURTHEST = 0.04        # rad, m: no drive's friction turns over more
 _SPREADS = (2.0, 1.2)   # factors between widths or distances, of which the best is sought
 _DECREASES = (0.03, 0.06, 0.12, 0.25, 0.5)  # of the largest speed, of Stribeck friction
 _FEWEST = 400           # samples
@@ -82,13 +83,18 @@ def directions_of(drives: Drives, samples: Samples) -> Array:
     return found
 
 
-def changes_of(direction: Array, v: Array) -> Array:
-    """Derivatives of directions by the logarithms of the distances, (B, nv).
-
-    As if friction had turned before each reversal: after a path x, 1 - 2 exp(-x / distance).
-    """
-    rest = direction - np.sign(v)
-    return np.asarray(-rest * np.log(np.maximum(0.5 * np.abs(rest), 1e-300)))
+def changes_of(drives: Drives, samples: Samples) -> Array:
+    """Derivatives of these directions by the logarithms of the distances, (B, nv)."""
+    v, dt, some = drives.motor_velocity(samples.v), _steps(samples), drives.friction_distance > 0.0
+    found, distance = np.zeros_like(v), drives.friction_distance[some]
+    before, change = np.sign(v[0, some]), np.zeros(len(distance))
+    for first in range(0, len(v), _PART):
+        rows = slice(first, first + _PART)
+        turned = presliding(v[rows, some], dt[rows], distance, before)
+        changes = presliding_changes(v[rows, some], dt[rows], distance, before, change, turned)
+        found[rows, some] = np.abs(np.sign(v[rows, some])) * changes
+        before, change = turned[-1], changes[-1]
+    return found
 
 
 def _steps(samples: Samples) -> Array:
@@ -159,7 +165,7 @@ def _chosen(terms: FrictionTerms, k: int, v: Array, moves: np.ndarray,
     ones.
     """
     fastest = float(np.quantile(np.abs(v), 0.99))
-    distances = _DISTANCES if "friction_distance" in allowed else ()
+    distances = fastest * np.array(_DISTANCES if "friction_distance" in allowed else ())
 
     def decreasing(velocity: float) -> Array:
         return np.exp(-(v / velocity) ** 2)
@@ -190,7 +196,7 @@ def _chosen(terms: FrictionTerms, k: int, v: Array, moves: np.ndarray,
         if not any(turn):
             turns += [_Candidate(None, 0.0, one, factors) for one in (
                 *((share * fastest, 0.0) for share in _WIDTHS),
-                *((0.0, seconds * fastest) for seconds in distances))]
+                *((0.0, one) for one in distances if one < _FURTHEST))]
         if "load_friction" in allowed and not terms.chosen[2, k]:
             others.append(_Candidate(2, 0.0, turn, [*factors, load]))
         if "root_friction" in allowed and not terms.chosen[:2, k].any():

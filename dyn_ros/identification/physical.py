@@ -99,7 +99,7 @@ def fit(H: Array, g: Array, reference: Array, positive: Array, strength: Array,
     ``bounds @ parameters`` (k, p) remain positive, with the strength ``bounding``.
     """
     n = int((positive == 0).sum()) // 10
-    bodies = Bodies(reference[:10 * n].reshape(n, 10))
+    bodies, places = Bodies(reference[:10 * n].reshape(n, 10)), np.arange(10 * n).reshape(n, 10)
     of_body, s, is_positive = strength[:10 * n:10], strength[10 * n:], positive[10 * n:] == 1
     # variables: Q of each body; multiples of the reference; free numbers in their own unit
     T = block_diag(*bodies.transforms, np.diag(np.abs(reference[10 * n:])))
@@ -119,7 +119,8 @@ def fit(H: Array, g: Array, reference: Array, positive: Array, strength: Array,
         slope = np.concatenate([(of_body[:, None] * gradient).ravel(),
                                 np.where(is_positive, s * (1.0 - 1.0 / size), s * x)])
         slope += bounding * inside.T @ (1.0 - 1.0 / within)
-        bend = block_diag(*of_body[:, None, None] * hessian, np.diag(s / size ** 2))
+        bend = np.diag(np.concatenate([np.zeros(10 * n), s / size ** 2]))
+        bend[places[:, :, None], places[:, None]] = of_body[:, None, None] * hessian
         bend += bounding * (inside.T / within ** 2) @ inside
         distance = (float(of_body @ value)
                     + float((s * (size - np.log(size) - 1.0))[is_positive].sum())

@@ -73,8 +73,10 @@ class TorqueEquations:
         terms = self.conditions.terms.turning_later(step)
         self.conditions = self.conditions._replace(terms=terms)
         if terms.distance.any():
-            self.samples = dataclasses.replace(self.samples, direction=directions_of(
-                terms.of(self._drives), self.samples))
+            drives = terms.of(self._drives)
+            self.samples = dataclasses.replace(
+                self.samples, direction=directions_of(drives, self.samples))
+            self._changes = changes_of(drives, self.samples)
 
     def _drop_near_reversals(self) -> None:
         near = self.reversals.distance < self.conditions.nearest
@@ -224,7 +226,8 @@ class TorqueEquations:
             some = np.flatnonzero((edges[1:] > np.maximum(edges[:-1], first))
                                   & (edges[:-1] < first + len(samples)))
             r = self._weighted(samples, parameters, limit, noise)
-            turning = self._turning(samples, parameters)[:, turns] * r[:, turns]
+            turning = self._turning(
+                self.rows[first:first + len(samples)], samples, parameters)[:, turns] * r[:, turns]
             gradients = np.hstack([*self._products(samples, r), turning])
             scores[some] += np.add.reduceat(gradients, np.maximum(edges[some] - first, 0))
             first += len(samples)
@@ -248,12 +251,11 @@ class TorqueEquations:
             self._drives.from_motor_gradient(r), self._threads)
         return bodies, np.einsum("bkf,bk->bfk", self.features(samples), r).reshape(len(r), -1)
 
-    def _turning(self, samples: Samples, parameters: Array) -> Array:
-        """Derivatives of the torques by the logarithms of the distances, (B, nv)."""
+    def _turning(self, rows: np.ndarray, samples: Samples, parameters: Array) -> Array:
+        """Derivatives of the torques of rows by the logarithms of the distances, (B, nv)."""
         if samples.direction is None:
             return np.zeros_like(samples.v)
-        columns = self._columns(dataclasses.replace(samples, direction=changes_of(
-            samples.direction, self._drives.motor_velocity(samples.v))))
+        columns = self._columns(dataclasses.replace(samples, direction=self._changes[rows]))
         own = parameters[self._unknowns.bodies:].reshape(-1, self._model.nv)
         torque = sum(column * numbers for n, (column, numbers) in enumerate(zip(columns, own))
                      if FEATURES[n] in DIRECTED)
@@ -263,8 +265,9 @@ class TorqueEquations:
                      ) -> tuple[Array, Array]:
         """What distances add to the normal equations of sets of rows, (n, p, m), (n, m)."""
         turns = np.flatnonzero(self.conditions.terms.distance)
-        samples = self.samples.take(np.concatenate(parts))
-        r, weights = self._turning(samples, parameters), self.weights(samples) / noise ** 2
+        rows = np.concatenate(parts)
+        samples = self.samples.take(rows)
+        r, weights = self._turning(rows, samples, parameters), self.weights(samples) / noise ** 2
         ends = np.cumsum(list(map(len, parts)))[:-1]
 
         def added(values: Array) -> Array:

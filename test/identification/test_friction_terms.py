@@ -83,12 +83,13 @@ def test_friction_that_turns_over_a_distance(length):
     assert (rms(samples.tau - found.torque(samples)) < 1.05 * noise).all()
 
 
-@pytest.mark.parametrize("length", [0.002, 0.01])
-def test_intervals_where_friction_turns_over_a_distance(length):
+@pytest.mark.parametrize("size, length", [(1.0, 0.002), (1.0, 0.01), (0.05, 0.01)])
+def test_intervals_where_friction_turns_over_a_distance(size, length):
+    """In the smallest motion, a reversal often comes before friction has turned."""
     model, inside = load("ur10"), []
     for seed in range(5):
         recording = with_presliding(record(perturbed(model, seed=seed), waves(
-            model.neutral(), 1.0, [0.1, 0.23, 0.41], seed=seed), noise=0.001,
+            model.neutral(), size, [0.1, 0.23, 0.41], seed=seed), noise=0.001,
             seed=seed), length)
         base, true = dyn_ros.identify(model, recording.samples(model)).base, truth(recording)
         of_friction = [n for n, name in enumerate(base.names) if name.startswith("friction(")]
@@ -97,17 +98,20 @@ def test_intervals_where_friction_turns_over_a_distance(length):
     assert np.mean(inside) > 0.9
 
 
-def test_changes_of_directions():
-    """Their derivatives by the logarithm of the distance."""
-    model, distance = load("ur10"), np.geomspace(0.002, 0.02, 6)
-    v = np.repeat([1.0, -1.0, 0.5, -2.0], 250)[:, None] * np.ones(6)
+@pytest.mark.parametrize("length", [250, 5])
+def test_changes_of_directions(length):
+    """Their derivatives by the logarithm of the distance, also before friction has turned."""
+    model, distance = load("ur10"), np.append(np.geomspace(0.002, 0.2, 5), 0.0)
+    speeds = np.repeat([1.0, -1.0, 0.5, 0.0, -2.0], length)
+    v = np.resize(speeds, 5000)[:, None] * np.ones(6)
     samples = dyn_ros.Samples.from_arrays(
-        model, 0.004 * np.arange(1000), np.zeros((1000, 6)), np.zeros((1000, 6)), v, v)
+        model, 0.004 * np.arange(5000), np.zeros((5000, 6)), np.zeros((5000, 6)), v, v)
 
-    def of(factor):
-        return directions_of(model.drives.with_values(friction_distance=factor * distance), samples)
-    numeric = (of(1.0 + 1e-5) - of(1.0 - 1e-5)) / 2e-5
-    np.testing.assert_allclose(changes_of(of(1.0), v), numeric, atol=1e-6)
+    def drives(factor):
+        return model.drives.with_values(friction_distance=factor * distance)
+    numeric = (directions_of(drives(1.0 + 1e-5), samples)
+               - directions_of(drives(1.0 - 1e-5), samples)) / 2e-5
+    np.testing.assert_allclose(changes_of(drives(1.0), samples), numeric, atol=1e-6)
     assert np.abs(numeric).max() > 0.7
 
 

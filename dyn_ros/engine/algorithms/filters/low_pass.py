@@ -60,8 +60,28 @@ def presliding(v: Array, dt: Array, distance: Array, before: Array) -> Array:
 
     Velocities v are (B, n), the distances and the directions ``before`` are (n,).
     """
-    path = np.maximum(np.abs(v), _SLOWEST) * dt[:, None] / distance
-    sign, share = map(np.ascontiguousarray, (np.sign(v), -np.expm1(-path)))
-    found, (count, n) = np.empty(v.shape), v.shape
-    compiled(LOW_PASS)(sign, count, n, share, n, 1, before.copy(), found)
+    return _smooth(np.sign(v), -np.expm1(-_path(v, dt, distance)), before)
+
+
+def presliding_changes(v: Array, dt: Array, distance: Array, before: Array, change: Array,
+                       turned: Array) -> Array:
+    """Derivatives of ``turned``, from ``presliding``, by the logarithms of the distances, (B, n).
+
+    ``change`` (n,) are the derivatives before.
+    """
+    path = _path(v, dt, distance)
+    share = -np.expm1(-path)
+    rest = np.concatenate([before[None], turned[:-1]]) - np.sign(v)
+    return _smooth(rest * path * np.exp(-path) / np.maximum(share, 1e-300), share, change)
+
+
+def _path(v: Array, dt: Array, distance: Array) -> Array:
+    """The distance that a motor moves in each step, in parts of the one over which it turns."""
+    return np.maximum(np.abs(v), _SLOWEST) * dt[:, None] / distance
+
+
+def _smooth(values: Array, share: Array, before: Array) -> Array:
+    values, share = np.ascontiguousarray(values), np.ascontiguousarray(share)
+    found, (count, n) = np.empty(values.shape), values.shape
+    compiled(LOW_PASS)(values, count, n, share, n, 1, before.copy(), found)
     return found
