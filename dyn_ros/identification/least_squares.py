@@ -69,7 +69,7 @@ class Fit(NamedTuple):
 
         One number for all rows: a row with large model errors, which last, would count for nothing.
         """
-        return common(self.correlations)
+        return _common(self.correlations)
 
 
 class Problem(NamedTuple):
@@ -106,7 +106,7 @@ class Problem(NamedTuple):
             before: Fit | None) -> Fit:
         """Estimate from samples and their sums; if there is a fit of some, near its result."""
         correlations, outliers = equations.correlations(first.parameters), 0.0
-        correlation, limit = common(correlations), np.full(len(correlations), np.inf)
+        correlation, limit = _common(correlations), np.full(len(correlations), np.inf)
         estimate = self.estimate(sums, self.noise, correlation)
         if self.huber is not None:
             sums, estimate, outliers, limit = self._without_outliers(
@@ -315,7 +315,7 @@ def _factors(H: Array) -> tuple[Array, Array, np.ndarray]:
     return F, d, determined & (diagonal > 0.0)
 
 
-def common(correlations: Array) -> float:
+def _common(correlations: Array) -> float:
     """One correlation length for all rows."""
     return float(np.median(correlations))
 
