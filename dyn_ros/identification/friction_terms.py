@@ -83,18 +83,20 @@ def directions_of(drives: Drives, samples: Samples) -> Array:
     return found
 
 
-def changes_of(drives: Drives, samples: Samples) -> Array:
-    """Derivatives of these directions by the logarithms of the distances, (B, nv)."""
+def with_changes(drives: Drives, samples: Samples) -> tuple[Array, Array]:
+    """These directions, and their derivatives by the logarithms of the distances, (B, nv).
+
+    Both are 0 where friction does not turn over a distance.
+    """
     v, dt, some = drives.motor_velocity(samples.v), _steps(samples), drives.friction_distance > 0.0
-    found, distance = np.zeros_like(v), drives.friction_distance[some]
+    found, distance = np.zeros((2, *v.shape)), drives.friction_distance[some]
     before, change = np.sign(v[0, some]), np.zeros(len(distance))
     for first in range(0, len(v), _PART):
         rows = slice(first, first + _PART)
-        turned = presliding(v[rows, some], dt[rows], distance, before)
-        changes = presliding_changes(v[rows, some], dt[rows], distance, before, change, turned)
-        found[rows, some] = np.abs(np.sign(v[rows, some])) * changes
-        before, change = turned[-1], changes[-1]
-    return found
+        both = presliding_changes(v[rows, some], dt[rows], distance, before, change)
+        found[:, rows, some] = np.where(v[rows, some] == 0.0, 0.0, both)
+        before, change = both[0][-1], both[1][-1]
+    return found[0], found[1]
 
 
 def _steps(samples: Samples) -> Array:

@@ -20,7 +20,7 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from . import normal_equations as ne
 from .base_parameters import DIRECTED, FEATURES, Unknowns, in_columns
-from .friction_terms import changes_of, directions_of
+from .friction_terms import with_changes
 from .motion.filtering import is_actuated
 from .motion.reversals import Reversals
 from .samples import Samples
@@ -73,10 +73,8 @@ class TorqueEquations:
         terms = self.conditions.terms.turning_later(step)
         self.conditions = self.conditions._replace(terms=terms)
         if terms.distance.any():
-            drives = terms.of(self._drives)
-            self.samples = dataclasses.replace(
-                self.samples, direction=directions_of(drives, self.samples))
-            self._changes = changes_of(drives, self.samples)
+            direction, self._changes = with_changes(terms.of(self._drives), self.samples)
+            self.samples = dataclasses.replace(self.samples, direction=direction)
 
     def _drop_near_reversals(self) -> None:
         near = self.reversals.distance < self.conditions.nearest

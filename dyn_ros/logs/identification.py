@@ -71,8 +71,9 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
     Longer ones, and all with ``workers`` or ``scheduler``, are processed in parts: a first estimate
     from some of them decides about noise and outliers, then the normal equations of all parts are
     added up. Where both are possible, the estimates differ by less than a tenth of a standard
-    deviation, and by less than a quarter where friction turns over a distance. The errors of
-    ``Identification.joints`` are then of the first estimate, on all parts that it did not use.
+    deviation, and by less than a quarter where friction turns over a distance much shorter than the
+    motion. The errors of ``Identification.joints`` are then of the first estimate, on all parts
+    that it did not use.
 
     Parameters
     ----------

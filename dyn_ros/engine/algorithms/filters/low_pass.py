@@ -63,16 +63,17 @@ def presliding(v: Array, dt: Array, distance: Array, before: Array) -> Array:
     return _smooth(np.sign(v), -np.expm1(-_path(v, dt, distance)), before)
 
 
-def presliding_changes(v: Array, dt: Array, distance: Array, before: Array, change: Array,
-                       turned: Array) -> Array:
-    """Derivatives of ``turned``, from ``presliding``, by the logarithms of the distances, (B, n).
+def presliding_changes(v: Array, dt: Array, distance: Array, before: Array, change: Array
+                       ) -> tuple[Array, Array]:
+    """These directions, and their derivatives by the logarithms of the distances, (B, n).
 
     ``change`` (n,) are the derivatives before.
     """
-    path = _path(v, dt, distance)
+    path, sign = _path(v, dt, distance), np.sign(v)
     share = -np.expm1(-path)
-    rest = np.concatenate([before[None], turned[:-1]]) - np.sign(v)
-    return _smooth(rest * path * np.exp(-path) / np.maximum(share, 1e-300), share, change)
+    turned = _smooth(sign, share, before)
+    rest = np.concatenate([before[None], turned[:-1]]) - sign
+    return turned, _smooth(rest * path * (1.0 - share) / np.maximum(share, 1e-300), share, change)
 
 
 def _path(v: Array, dt: Array, distance: Array) -> Array:
