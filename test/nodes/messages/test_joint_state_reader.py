@@ -182,31 +182,20 @@ def test_what_was_read_stays():
 def peer(request, client):
     """A node that exchanges bytes, and a function that spins it.
 
-    The name of the node is awaited: DDS may take the participant for an earlier one of this
-    process whose end it has missed, and then never sees the new one's topics.
+    It shares the client's context, and so its DDS participant: Fast DDS gives the participant of
+    another context the identity of an earlier one of this process, and then may not find its topics.
     """
     import rclpy
-    for _ in range(5):
-        context = rclpy.Context()
-        rclpy.init(context=context)
-        node = rclpy.create_node("bytes", context=context)
-        end = time.monotonic() + 10.0
-        while "bytes" not in client.node.get_node_names() and time.monotonic() < end:
-            time.sleep(0.01)
-        if "bytes" in client.node.get_node_names():
-            break
-        node.destroy_node()
-        rclpy.shutdown(context=context)
     if request.param == "events":
         experimental = pytest.importorskip("rclpy.experimental")
-        executor = experimental.EventsExecutor(context=context)
+        executor = experimental.EventsExecutor(context=client.context)
     else:
-        executor = rclpy.executors.SingleThreadedExecutor(context=context)
+        executor = rclpy.executors.SingleThreadedExecutor(context=client.context)
+    node = rclpy.create_node("bytes", context=client.context)
     executor.add_node(node)
     yield node, executor.spin_once
     executor.shutdown()
     node.destroy_node()
-    rclpy.shutdown(context=context)
 
 
 def test_bytes_reach_typed_peers_and_theirs_are_read(client, peer):
@@ -234,7 +223,8 @@ def test_bytes_reach_typed_peers_and_theirs_are_read(client, peer):
         return any(each.header.stamp == message.header.stamp for each in answers)
     for i in range(5):
         message = joint_state(position=(i, 2 * i, -i), stamp=(i, 10 * i))
-        client.wait(answered, "an answer", again=functools.partial(sender.publish, message))
+        client.wait(answered, lambda: f"an answer to {len(received)} messages",
+                    again=functools.partial(sender.publish, message))
         data = received[-1]
         assert type(data) is bytes
         assert_read(reader.read(data), data)
