@@ -121,7 +121,7 @@ def _identified(options: argparse.Namespace, model: Model,
         armature=not options.no_armature, friction=not options.no_friction,
         stribeck=options.stribeck, regularization=options.regularization,
         contact_dimension=options.contact_dimension, threads=options.threads, progress=show,
-        shapes=_shapes(options, show))
+        shapes=_shapes(options, model, show))
     in_parts = options.workers is not None or options.scheduler is not None
     of_loads = options.effort_constant == ["estimate"]
     # folders may contain more than fits in memory
@@ -159,20 +159,37 @@ def _gains(options: argparse.Namespace, model: Model, arm: Model, samples: Sampl
         raise UsageError("--effort-constant estimate: pass recordings with a load, its mass and "
                          "its frame: --loaded FILE --load KG --load-frame FRAME")
     from ..identification import estimate_gains
-    from ..logs.formats.sources import discover
-    loaded = [recorded.read_one(options, model, arm, path, cutoff=samples.cutoff)
-              for path in discover(options.loaded)]
+    loaded = _others(options, model, arm, options.loaded, samples.cutoff)
     return estimate_gains(arm, samples, loaded, options.load, options.load_frame)
 
 
-def _shapes(options: argparse.Namespace, show: Callable[[float, str], None]
+def _others(options: argparse.Namespace, model: Model, arm: Model, names: Sequence[str],
+            cutoff: float) -> list[Samples]:
+    """Recordings beside those that are identified, prepared in the same way; prints warnings."""
+    from ..logs.formats.sources import discover
+    found = []
+    for path in discover(names):
+        found.append(recorded.read_one(options, model, arm, path, cutoff=cutoff))
+        for text in found[-1].warnings:
+            print(f"warning: {path}: {text}", file=sys.stderr)
+    return found
+
+
+def _shapes(options: argparse.Namespace, model: Model, show: Callable[[float, str], None]
             ) -> dict[str, Array] | None:
     """The shapes of the links, as far as they are found."""
     if options.no_shapes:
         return None
     from ..identification import link_shapes
     show(0.0, "shapes")
-    return link_shapes(arguments.robot_text(options), arguments.mesh_folders(options))
+    shapes = link_shapes(arguments.robot_text(options), arguments.mesh_folders(options))
+    links = [frame.name for frame in model.tree.frames if frame.kind == "body"]
+    if unknown := [name for name in links if name not in shapes]:
+        print(f"warning: the shapes of {len(unknown)} of {len(links)} links are unknown, such as "
+              f"{unknown[0]}, so their masses may end outside; source the workspace with the "
+              "meshes, or place its packages beside the URDF; `dyn_ros check` names them",
+              file=sys.stderr)
+    return shapes
 
 
 def _validated(options: argparse.Namespace, model: Model, result: Identification
@@ -182,14 +199,12 @@ def _validated(options: argparse.Namespace, model: Model, result: Identification
         return ()
     from ..identification import Samples
     from ..logs.formats.sources import discover
-    paths = discover(options.validate)
     used = {*map(realpath, discover([*options.recordings, *options.loaded]))}
-    for path in (path for path in paths if realpath(path) in used):
+    for path in (path for path in discover(options.validate) if realpath(path) in used):
         print(f"warning: --validate: {path} is among the recordings that are used; its errors do "
               "not show how well the model predicts others", file=sys.stderr)
-    joined = Samples.concatenate([
-        recorded.read_one(options, model, result.model, path, cutoff=result.samples.cutoff)
-        for path in paths])
+    joined = Samples.concatenate(_others(
+        options, model, result.model, options.validate, result.samples.cutoff))
     constants = result.identified.drives.gain / result.model.drives.gain
     return result.errors(dataclasses.replace(
         joined, tau=rescaled(result.model, joined.q, joined.tau, constants)))

@@ -77,6 +77,8 @@ def _log(options: argparse.Namespace) -> int:
         raise UsageError(f"--out: {options.out} is a file; choose the name of a folder")
     if options.plot is not None and options.format != "parquet":
         raise UsageError("--plot: results in MCAP cannot be plotted; use --format parquet")
+    if options.plot is not None and set(options.compute) == {"contacts"}:
+        raise UsageError("--plot: contacts are a table; add external to --compute for the curves")
     with _terminable():
         if options.out is not None:
             return _log_to(options, options.out)

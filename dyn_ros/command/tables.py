@@ -214,8 +214,10 @@ def show_identification(result: "Identification", report: Path | None = None,
     console.print("RMS in N m or N on held-out samples, of the measured torque, and of its "
                   f"difference from the model before and after{where}.")
     known = sum(kind != "not" for kind in result.base.excitation)
+    cutoff = (f", filtered at {result.samples.cutoff:.3g} Hz"
+              if math.isfinite(result.samples.cutoff) else "")
     console.print(f"{known} of {len(result.base.names)} combinations of parameters are determined; "
-                  f"{result.size} samples; computed in {result.seconds:.1f} s.")
+                  f"{result.size} samples{cutoff}; computed in {result.seconds:.1f} s.")
     for text in _further_friction(result):
         console.print(f"further friction: {text}", markup=False)
     for text in result.warnings:

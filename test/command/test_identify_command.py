@@ -106,6 +106,13 @@ def test_shapes_are_those_of_the_description(table, options, known):
     assert (shapes is not None and "forearm_link" in shapes) == known
 
 
+def test_unknown_shapes_are_reported(table, tmp_path, capsys):
+    (tmp_path / "ur10.urdf").write_text(UR10.read_text())
+    assert run("identify", tmp_path / "ur10.urdf", table, "--friction-terms", "none") == 0
+    error = capsys.readouterr().err
+    assert "the shapes of 7 of 11 links are unknown, such as base_link" in error
+
+
 @pytest.mark.parametrize("options", [(), ("--workers", "1")])
 def test_columns_with_other_names(table, tmp_path, capsys, options):
     path = tmp_path / "other.csv"
@@ -177,10 +184,13 @@ def test_errors_on_recordings_that_are_not_used(table, tmp_path, capsys):
 
 def test_validation_with_a_recording_that_is_used(table, tmp_path, capsys):
     (tmp_path / "link.csv").symlink_to(table)
+    lines = table.read_text().splitlines(keepends=True)
+    (tmp_path / "twice.csv").write_text("".join(lines[:3000] + lines[2999:]))
     assert run("identify", UR10, table, "--no-shapes", "--friction-terms", "none", "--validate",
-               tmp_path / "link.csv") == 0
-    assert f"{tmp_path / 'link.csv'} is among the recordings that are used" in (
-        capsys.readouterr().err)
+               tmp_path / "link.csv", tmp_path / "twice.csv") == 0
+    error = capsys.readouterr().err
+    assert f"{tmp_path / 'link.csv'} is among the recordings that are used" in error
+    assert f"{tmp_path / 'twice.csv'}: dropped 1 samples that repeat" in error
 
 
 def test_an_interval_of_a_table(table, capsys):

@@ -364,6 +364,7 @@ def test_plot(small, tmp_path, capsys, suffix):
     (["small.mcap", "--joints", "elbow"], "'elbow'"),
     (["small.mcap", "--scheduler", "tcp://127.0.0.1:1"], "--scheduler: pass --out too"),
     (["small.mcap", "--plot", "a.png", "--format", "mcap"], "use --format parquet"),
+    (["small.mcap", "--plot", "a.png", "--compute", "contacts"], "add external to --compute"),
     (["small.mcap", "--robot", "missing.urdf"], "missing.urdf: No such file or directory"),
 ])
 def test_errors_name_the_value(small, capsys, arguments, words):

@@ -137,6 +137,32 @@ def test_corrupt_rows_at_the_ends_are_left_out():
 
 # --- rows
 
+@pytest.mark.parametrize("signal, rows, jump", [
+    ("q", [1200], 0.05), ("q", [1200], 55.0), ("q", [1200, 1201], -1.0), ("tau", [1200], 5e4)])
+def test_numbers_that_jump_and_jump_back_are_dropped(signal, rows, jump):
+    recording = recorded(regular(125.0))
+    expected = faults.rows_of(recording, np.delete(np.arange(2500), rows)).samples(cutoff=5.0)
+    getattr(recording, signal)[rows, 1] += jump
+    found = recording.samples(cutoff=5.0)
+    for name in ("time", "q", "v", "a", "tau"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    (warning,) = found.warnings
+    assert f"dropped {len(rows)} samples with a position or effort that jumps" in warning
+    assert "shoulder_lift_joint: " in warning and "the first at 9.600000 s" in warning
+
+
+@pytest.mark.parametrize("fault", [
+    faults.jittered, faults.with_gaps, faults.with_repeats, faults.with_presliding,
+    functools.partial(faults.with_coarse_efforts, step=1.0, held=4),
+    functools.partial(faults.with_coarse_efforts, step=30.0)])
+@pytest.mark.parametrize("rate, counts, noise", [
+    (100.0, 2 ** 12, 0.1), (1000.0, 2 ** 19, 0.01), (1000.0, None, 0.0)])
+def test_motions_and_torques_do_not_jump_and_jump_back(fault, rate, counts, noise):
+    motion = faults.stopping(waves(np.zeros(6), 1.2, FREQUENCIES), 15.0, 0.02)
+    recording = recorded(regular(rate), motion, counts=counts, noise=noise)
+    assert not [text for text in fault(recording).samples().warnings if "jumps back" in text]
+
+
 def test_rows_that_repeat_in_a_motion_are_dropped():
     recording = recorded(regular(1000.0))
     seen = faults.with_repeats(recording, 0.05)

@@ -3,6 +3,7 @@
 """The arrays of a recording, checked."""
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -17,6 +18,10 @@ from .stamps import readable
 
 _CHUNK = 65536
 _FARTHEST = 1e9                 # s: no recording is twice that long
+_JUMP = 10.0                    # times the typical bend of positions, or the range of efforts
+_LEAST = 1e-3                   # rad, m, N m, N: a smaller jump does not matter
+_GAP = 1.5                      # times the typical time of seven rows: some are missing
+_RARE = 0.01                    # of the efforts on either side, which this range lacks
 _END = 0.05                     # of the rows, at each end, among which corrupt ones are left out
 
 
@@ -82,6 +87,48 @@ def measured_rows(time: Array, raw: Mapping[str, Array | None]) -> slice:
     first, last = np.flatnonzero(corrupt[:end]), np.flatnonzero(corrupt[count - end:])
     return slice(int(first[-1]) + 1 if len(first) else 0,
                  count - end + int(last[0]) if len(last) else count)
+
+
+def glitches(model: Model, arrays: Mapping[str, Array]) -> tuple[NDArray[np.bool_], str]:
+    """Which rows have a position or effort that jumps, and jumps back within two rows; the first.
+
+    As motions and torques do not: by much more than positions bend, or efforts vary.
+    """
+    time = arrays["time"]
+    found, first, spans = np.zeros(len(time), bool), (len(time), ""), time[6:] - time[:-6]
+    inner = 3 + np.flatnonzero(spans < _GAP * np.median(spans)) if len(spans) else np.zeros(0, int)
+    for signal, names, typical in (("q", model.position_names, _bend),
+                                   ("tau", model.velocity_names, _range)):
+        for name, x in zip(names, arrays[signal].T):
+            rows = _apart(x, inner, max(_JUMP * typical(x), _LEAST))
+            found[rows] = True
+            for row in rows[:1]:
+                first = min(first, (row, f"{name}: {x[row]:.3g} after {x[row - 1]:.3g}"))
+    return found, first[1]
+
+
+def _bend(x: Array) -> float:
+    """How far numbers (B,) typically are from the middle of those before and after."""
+    bends = np.abs(x[1:-1] - 0.5 * (x[:-2] + x[2:]))
+    return float(np.median(bends[bends > 0.0])) if bends.any() else math.inf
+
+
+def _range(x: Array) -> float:
+    low, high = np.quantile(x, [_RARE, 1.0 - _RARE])
+    return float(high - low) or math.inf
+
+
+def _apart(x: Array, rows: NDArray[np.int_], least: float) -> NDArray[np.int_]:
+    """Rows of a signal (B,) that are farther from the three before and after than these are apart.
+
+    By ``least``, too. One of them on either side does not count, as it may be another glitch.
+    """
+    rows = rows[np.abs(x[rows] - 0.5 * (x[rows - 1] + x[rows + 1])) > 0.5 * least]
+    near = np.sort(x[rows[:, None] + np.array([-3, -2, -1, 1, 2, 3])], axis=1)
+    low, high = near[:, 1], near[:, -2]
+    far = np.maximum(low - x[rows], x[rows] - high) > np.maximum(high - low, least)
+    result: NDArray[np.int_] = rows[far]
+    return result
 
 
 def known_contacts(model: Model, contacts: Sequence[str], in_contact: ArrayLike | None

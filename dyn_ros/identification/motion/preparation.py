@@ -56,12 +56,13 @@ def prepare(model: Model, time: ArrayLike, raw: dict[str, Array | None], contact
     recording = _Preparation(model, {"time": times, **raw, "in_contact": states})
     recording.drop_corrupt(rows)
     recording.drop_repeated()
+    filtering.make_continuous(model, recording.arrays["q"])
+    recording.drop_glitches()
     recording.split()
     recording.to_torques()
-    filtering.make_continuous(model, recording.arrays["q"])
     v, a = recording.arrays["v"], recording.arrays["a"]
     repeats = held = np.zeros(0, bool)
-    if v is None or a is None:
+    if recording.is_filtered:
         recording.correct_stamps()
         recording.choose(cutoff)
         recording.join_gaps()
@@ -100,6 +101,8 @@ class _Preparation:
         self.cutoff, self.period = math.inf, 0.0
         self.segments: list[Segment] = []
         self.drop = 0                   # rows at both ends of each segment that are not kept
+        self.slots = np.arange(len(arrays["time"]))     # numbers of rows among those measured
+        self.is_filtered = arrays["v"] is None or arrays["a"] is None
 
     def drop_corrupt(self, rows: slice) -> None:
         """Keep these rows only."""
@@ -112,21 +115,27 @@ class _Preparation:
 
     def drop_repeated(self) -> None:
         same = np.concatenate([[False], np.diff(self.arrays["time"]) == 0.0])
-        self._drop(same, "the time stamp of the sample before")
+        self._drop(same, "that repeat the time stamp of the sample before")
         self.slots = np.arange(len(self.arrays["time"]))
-        if self.arrays["v"] is None or self.arrays["a"] is None:
-            repeats = stamps.repeats(self.arrays)
-            self._drop(repeats, "all numbers of the sample before")
-            self.slots = np.flatnonzero(~repeats)
+        if self.is_filtered:
+            self._drop(stamps.repeats(self.arrays), "that repeat all numbers of the sample before")
 
-    def _drop(self, repeated: NDArray[np.bool_], what: str) -> None:
-        if not repeated.any():
+    def drop_glitches(self) -> None:
+        if self.is_filtered:
+            found, first = arrays.glitches(self.model, self.arrays)
+            self._drop(found, "with a position or effort that jumps, and jumps back within two "
+                              f"samples ({first})")
+
+    def _drop(self, wrong: NDArray[np.bool_], what: str) -> None:
+        if not wrong.any():
             return
-        first = float(self.arrays["time"][np.argmax(repeated)])
-        self.warnings.append(f"dropped {np.sum(repeated)} samples that repeat {what}, the first at "
+        first = float(self.arrays["time"][np.argmax(wrong)])
+        self.warnings.append(f"dropped {np.sum(wrong)} samples {what}, the first at "
                              f"{stamps.readable(first)} s")
-        self.arrays = {name: None if array is None else _compact(array, np.flatnonzero(~repeated))
+        rows = np.flatnonzero(~wrong)
+        self.arrays = {name: None if array is None else _compact(array, rows)
                        for name, array in self.arrays.items()}
+        self.slots = self.slots[rows]
 
     def correct_stamps(self) -> None:
         """Remove the jitter of the stamps."""
