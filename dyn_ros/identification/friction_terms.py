@@ -46,24 +46,31 @@ class FrictionTerms(NamedTuple):
     width: Array            # (nv,), velocity up to which friction grows in proportion to it
     distance: Array         # (nv,), over which friction turns after a reversal, or 0
     stribeck: Array         # (nv,), velocity at which Stribeck friction decreases; or infinite
+    limits: Array           # (2, nv), of this velocity; equal if it is given
     load: Array             # (10 njoints + nv,), bodies and armature that load the gears
 
     @classmethod
     def none(cls, model: Model) -> FrictionTerms:
         """Friction without further terms."""
         return cls(np.zeros((len(TERMS), model.nv), bool), np.zeros(model.nv), np.zeros(model.nv),
-                   np.full(model.nv, np.inf), np.concatenate(
+                   np.full(model.nv, np.inf), np.zeros((2, model.nv)), np.concatenate(
                        [np.ravel(model.inertial_parameters), model.armature]))
 
     def of(self, drives: Drives) -> Drives:
         """Drives whose friction turns as these terms state."""
         return drives.with_values(friction_velocity=self.width, friction_distance=self.distance)
 
-    def turning_later(self, step: Array | float) -> FrictionTerms:
-        """The same with a step added to the logarithms of the distances that are not 0, (m,)."""
-        distance = self.distance.copy()
-        distance[distance > 0.0] *= np.exp(step)
-        return self._replace(distance=distance)
+    @property
+    def free(self) -> np.ndarray:
+        """Which distances and velocities of Stribeck friction are estimated, (2, nv) of bool."""
+        return np.stack([self.distance > 0.0, self.chosen[0] & (self.limits[0] < self.limits[1])])
+
+    def changed(self, step: Array | float) -> FrictionTerms:
+        """The same with a step added to the logarithms of what is free, (m,)."""
+        free, factor = self.free, np.ones((2, len(self.distance)))
+        factor[free] = np.exp(step)
+        return self._replace(distance=self.distance * factor[0], stribeck=np.where(
+            free[1], np.clip(self.stribeck * factor[1], *self.limits), self.stribeck))
 
     def direction(self, v: Array, samples: Samples) -> Array:
         """Of the friction of motors with velocities v (B, nv), from -1 to 1."""
@@ -221,6 +228,7 @@ def _chosen(terms: FrictionTerms, k: int, v: Array, moves: np.ndarray,
             terms.chosen[best.term, k] = True
         if best.velocity:
             terms.stribeck[k] = best.velocity
+            terms.limits[:, k] = 0.5 * _DECREASES[0] * fastest, 2.0 * _DECREASES[-1] * fastest
 
 
 def _is_better(found: Array, error: Array) -> bool:

@@ -38,7 +38,7 @@ _UNLIKELY = 5.0         # decrease of the log-likelihood that noise does not exp
 _PRECISION = 1e-6       # of the RMS torque: less noise makes the cost too large for its rounding
 _TRIED = 4000           # samples in which causes of errors are sought, at most
 _NUMBERS = 5_000_000    # of their regressor in memory
-_FURTHEST = 0.5         # of its logarithm: how far a distance moves in a step
+_FURTHEST = 0.5         # of its logarithm: how far a term of friction moves in a step
 _MEDIAN = 1.4826        # standard deviation of normal noise over its median size
 
 
@@ -280,8 +280,8 @@ class Problem(NamedTuple):
         parts = [equations.rows[first:last:step] for first, last in itertools.pairwise(edges)]
         H = np.array([self._assembled(sums, noise)[0][np.ix_(own, own)]
                       for sums in equations.sums_of(parts)])
-        if equations.conditions.terms.distance.any():
-            others, squares = equations.turning_sums(parts, parameters, noise)
+        if equations.conditions.terms.free.any():
+            others, squares = equations.friction_sums(parts, parameters, noise)
             H = bordered(H, others[:, own], squares)
         H *= (np.diff(edges) / np.maximum([len(part) for part in parts], 1))[:, None, None]
         return Stretches(recording, self.scores(equations, parameters, fitted, edges), H)
@@ -294,7 +294,7 @@ class Problem(NamedTuple):
         return scores[:, np.append(self.base.independent, others)]
 
     def step(self, stretches: Stretches) -> tuple[Array, Array]:
-        """What scores add to an estimate (b,), and to the logarithms of the distances (m,)."""
+        """What scores add to an estimate (b,), and to the logarithms of friction's terms (m,)."""
         F, d, _ = _factors(stretches.H.sum(axis=0))
         step, b = F @ (d * (F.T @ stretches.scores.sum(axis=0))), len(self.base)
         return step[:b], np.clip(step[b:], -_FURTHEST, _FURTHEST)

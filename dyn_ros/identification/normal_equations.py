@@ -291,18 +291,16 @@ def _variance(changes: Array) -> Array:
 
 
 def bordered(H: Array, others: Array, squares: Array) -> Array:
-    """Normal equations (n, b, b) with m unknowns more, whose own ones (n, m) are diagonal."""
-    return np.block([[H, others], [others.swapaxes(1, 2), squares[..., None] * np.eye(
-        squares.shape[1])]])
+    """Normal equations (n, b, b) with m unknowns more, with their own ones (n, m, m)."""
+    return np.block([[H, others], [others.swapaxes(1, 2), squares]])
 
 
 def bordered_inverse(inverse: Array, H: Array) -> Array:
     """The inverse (b + m, b + m) of bordered normal equations H, from that of the first b."""
     b = len(inverse)
-    others, squares = H[:b, b:], np.diag(H)[b:]
-    solved, scale = inverse @ others, 1.0 / np.sqrt(np.maximum(squares, 1e-300))
-    shares, axes = np.linalg.eigh(
-        (np.diag(squares) - others.T @ solved) * scale * scale[:, None])
+    others, squares = H[:b, b:], H[b:, b:]
+    solved, scale = inverse @ others, 1.0 / np.sqrt(np.maximum(np.diag(squares), 1e-300))
+    shares, axes = np.linalg.eigh((squares - others.T @ solved) * scale * scale[:, None])
     axes *= scale[:, None]
     own = axes / np.maximum(shares, _LEAST_OWN) @ axes.T
     return np.block([[inverse + solved @ own @ solved.T, -solved @ own], [-own @ solved.T, own]])

@@ -46,9 +46,9 @@ _CHECKED = 2000         # samples that show whether efforts can be torques
 _ROUNDING = 1e-14       # of a body's size
 _NEGLIGIBLE = 1e-6      # of the RMS torque of a motor
 _MANY = 0.02            # of the torques: more outliers than noise has
-_TURNS = 5              # steps to the distances over which friction turns
-_FAR = 0.1              # of the logarithm of a distance: after it, normal equations have changed
-TURNED = 0.02           # of the logarithm of a distance: a last step, which errs by its square
+_STEPS = 5              # to the distances and velocities of friction
+_FAR = 0.1              # of the logarithm of one: after it, normal equations have changed
+LAST = 0.02             # of the logarithm of one: a last step, which errs by its square
 _NOISE = 10.0           # times the noise of a velocity: the direction of faster ones is known
 
 
@@ -146,17 +146,21 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
         terms = choose_terms(model, samples, velocity, allowed)
     _require_support(model, samples)
     problem, some, sums, fitted = _fitted(problem_with, terms)
+    if terms.free.any():
+        fitted = _with_friction(problem, some, fitted)
+        fitted = problem.fit(some, some.sums(0.4, 0.4), fitted.estimate, fitted)
     joints = _compared(problem, some, _rows(held), fitted.parameters)
     warnings = [*warnings_of_units(model, samples), *samples.warnings, *_still(model, samples), *(
         f"the body of joint {name!r} is not physical in the description; the estimate is "
         "regularized towards one that is" for name in problem.reference.changed),
         *unexplained(model, some, joints, fitted.parameters, given)]
-    changes = terms.chosen[2].any() or terms.distance.any()     # with estimates
+    changes = terms.chosen[2].any() or terms.free.any()     # with estimates
     if not changes:
         sums = add(sums, some.of(_rows(held)).sums(0.4, 0.7))
     some = some.of(np.arange(len(samples), dtype=np.int32))
+    if terms.free.any():
+        fitted = _with_friction(problem, some, fitted)
     if changes:
-        fitted = _turned(problem, some, fitted)
         sums = some.sums(0.4, 0.7)
     fitted = problem.fit(some, sums, fitted.estimate, fitted)
     return Solution(problem, samples, some, fitted, tuple(held), joints, tuple(warnings), constants)
@@ -181,17 +185,15 @@ def _fitted(problem_with: Callable[[FrictionTerms], tuple[Problem, TorqueEquatio
         terms.chosen[2, unknown] = False
 
 
-def _turned(problem: Problem, some: TorqueEquations, first: Fit) -> Fit:
-    """Find the distances over which friction turns (Gauss and Newton); the estimate with them."""
-    if not some.conditions.terms.distance.any():
-        return first
+def _with_friction(problem: Problem, some: TorqueEquations, first: Fit) -> Fit:
+    """Find what is free in the terms of friction (Gauss and Newton); the estimate with it."""
     parameters, edges = first.estimate.parameters.copy(), np.array([0, some.size])
     every = problem.stretches(some, parameters, first, edges, edges[:1])
-    for _ in range(_TURNS):
+    for _ in range(_STEPS):
         change, step = problem.step(every)
         parameters[problem.base.independent] += change
-        some.turn_over(step)
-        if np.abs(step).max() < TURNED:
+        some.change_friction(step)
+        if np.abs(step).max() < LAST:
             break
         every = (problem.stretches(some, parameters, first, edges, edges[:1])
                  if np.abs(step).max() > _FAR else dataclasses.replace(

@@ -61,16 +61,16 @@ class TorqueEquations:
         self._data, self._loading_data = Data(self._model), Data(self._loading)
         self._actuated, self._drives = is_actuated(self._model), self._model.drives
         self._has_friction = bool(unknowns.active[unknowns.bodies + self._model.nv:].any())
-        self.turn_over()
+        self.change_friction()
         self.reversals = Reversals(
             self._drives.motor_velocity(samples.v), conditions.threshold, np.flatnonzero(
                 self._actuated & self._has_friction), samples.time, samples.cutoff,
             samples.recording)
         self._drop_near_reversals()
 
-    def turn_over(self, step: Array | float = 0.0) -> None:
-        """Add a step to the logarithms of the distances over which friction turns, (m,)."""
-        terms = self.conditions.terms.turning_later(step)
+    def change_friction(self, step: Array | float = 0.0) -> None:
+        """Add a step to the logarithms of the distances and velocities of friction, (m,)."""
+        terms = self.conditions.terms.changed(step)
         self.conditions = self.conditions._replace(terms=terms)
         if terms.distance.any():
             direction, self._changes = with_changes(terms.of(self._drives), self.samples)
@@ -216,17 +216,17 @@ class TorqueEquations:
     def scores(self, parameters: Array, limit: Array, noise: Array, edges: np.ndarray) -> Array:
         """Gradients of the cost, summed over the samples between consecutive edges, (n, p + m).
 
-        The last m are of the logarithms of the distances over which friction turns.
+        The last m are of the logarithms of the distances and velocities of friction.
         """
-        turns = np.flatnonzero(self.conditions.terms.distance)
-        scores, first = np.zeros((len(edges) - 1, len(parameters) + len(turns))), 0
+        joints = np.nonzero(self.conditions.terms.free)[1]
+        scores, first = np.zeros((len(edges) - 1, len(parameters) + len(joints))), 0
         for _, samples in self._parts():
             some = np.flatnonzero((edges[1:] > np.maximum(edges[:-1], first))
                                   & (edges[:-1] < first + len(samples)))
             r = self._weighted(samples, parameters, limit, noise)
-            turning = self._turning(
-                self.rows[first:first + len(samples)], samples, parameters)[:, turns] * r[:, turns]
-            gradients = np.hstack([*self._products(samples, r), turning])
+            changes = self._friction_changes(
+                self.rows[first:first + len(samples)], samples, parameters)
+            gradients = np.hstack([*self._products(samples, r), changes * r[:, joints]])
             scores[some] += np.add.reduceat(gradients, np.maximum(edges[some] - first, 0))
             first += len(samples)
         return scores
@@ -249,30 +249,34 @@ class TorqueEquations:
             self._drives.from_motor_gradient(r), self._threads)
         return bodies, np.einsum("bkf,bk->bfk", self.features(samples), r).reshape(len(r), -1)
 
-    def _turning(self, rows: np.ndarray, samples: Samples, parameters: Array) -> Array:
-        """Derivatives of the torques of rows by the logarithms of the distances, (B, nv)."""
-        if samples.direction is None:
-            return np.zeros_like(samples.v)
-        columns = self._columns(dataclasses.replace(samples, direction=self._changes[rows]))
+    def _friction_changes(self, rows: np.ndarray, samples: Samples, parameters: Array) -> Array:
+        """Derivatives of each motor's torque by the logarithms of what is free in it, (B, m)."""
+        terms, v = self.conditions.terms, self._drives.motor_velocity(samples.v)
         own = parameters[self._unknowns.bodies:].reshape(-1, self._model.nv)
-        torque = sum(column * numbers for n, (column, numbers) in enumerate(zip(columns, own))
-                     if FEATURES[n] in DIRECTED)
-        return np.where(self.conditions.terms.distance > 0.0, torque, 0.0)
+        changes = np.zeros((len(rows), *terms.free.shape))
+        if samples.direction is not None:
+            columns = self._columns(dataclasses.replace(samples, direction=self._changes[rows]))
+            changes[:, 0] = sum(column * numbers for n, (column, numbers) in enumerate(
+                zip(columns, own)) if FEATURES[n] in DIRECTED)
+        if terms.free[1].any():
+            changes[:, 1] = self._columns(samples)[4] * own[4] * 2.0 * (v / terms.stribeck) ** 2
+        return changes[:, terms.free]
 
-    def turning_sums(self, parts: Sequence[np.ndarray], parameters: Array, noise: Array
-                     ) -> tuple[Array, Array]:
-        """What distances add to the normal equations of sets of rows, (n, p, m), (n, m)."""
-        turns = np.flatnonzero(self.conditions.terms.distance)
-        rows = np.concatenate(parts)
-        samples = self.samples.take(rows)
-        r, weights = self._turning(rows, samples, parameters), self.weights(samples) / noise ** 2
-        ends = np.cumsum(list(map(len, parts)))[:-1]
+    def friction_sums(self, parts: Sequence[np.ndarray], parameters: Array, noise: Array
+                      ) -> tuple[Array, Array]:
+        """What these add to the normal equations of sets of rows, (n, p, m), (n, m, m)."""
+        joints, rows = np.nonzero(self.conditions.terms.free)[1], np.concatenate(parts)
+        samples, ends = self.samples.take(rows), np.cumsum(list(map(len, parts)))[:-1]
+        changes = self._friction_changes(rows, samples, parameters)
+        weighted = changes * (self.weights(samples) / noise ** 2)[:, joints]
 
         def added(values: Array) -> Array:
             return np.stack([each.sum(axis=0) for each in np.split(values, ends)])
-        others = [added(np.hstack(self._products(samples, r * weights * (
-            np.arange(len(noise)) == k)))) for k in turns]
-        return np.stack(others, axis=2), added((weights * r ** 2)[:, turns])
+        own = np.arange(len(noise)) == joints[:, None]
+        others = [added(np.hstack(self._products(samples, column[:, None] * is_own)))
+                  for column, is_own in zip(weighted.T, own)]
+        squares = np.where(joints == joints[:, None], weighted[:, :, None] * changes[:, None], 0.0)
+        return np.stack(others, axis=2), added(squares)
 
     def attenuation(self, parameters: Array, limit: Array, noise: Array) -> Array:
         """What the noise of the motion adds to the sum of ``scores`` on average, (p,).

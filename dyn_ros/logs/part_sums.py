@@ -15,7 +15,7 @@ from ..identification.least_squares import STRETCHES, Fit, Problem, joint_result
 from ..identification.normal_equations import Conditions, Equations, Stretches
 from ..identification.result import Identification
 from ..identification.samples import Samples
-from ..identification.solution import TURNED, Solution
+from ..identification.solution import LAST, Solution
 from ..identification.torque_equations import TorqueEquations
 
 _PRECISION = 0.05       # of the standard deviation of an estimate
@@ -65,20 +65,20 @@ class Stage(NamedTuple):
         """Whether a fit depends on the estimate that decided which residuals are outliers.
 
         An error of that one appears in the fit times the fraction of outliers; that of the
-        distances over which friction turns, squared.
+        distances and velocities of friction, squared.
         """
         estimate = fitted.estimate
         deviation = np.sqrt(np.maximum(np.diag(estimate.inverse), 1e-300))
         change = np.abs(estimate.parameters - self.estimate)[self.problem.base.independent]
         change /= deviation
         return bool(total.outliers * change.max(initial=0.0) > _PRECISION * max(total.rows, 1)
-                    or np.abs(step).max(initial=0.0) > TURNED)
+                    or np.abs(step).max(initial=0.0) > LAST)
 
     def after(self, fitted: Fit, step: Array) -> Stage:
-        """The stage after a fit, and a step of the logarithms of the distances (m,)."""
+        """The stage after a fit, and a step of the logarithms of friction's terms (m,)."""
         return self._replace(estimate=fitted.estimate.parameters,
                              conditions=self.conditions._replace(
-                                 terms=self.conditions.terms.turning_later(step)))
+                                 terms=self.conditions.terms.changed(step)))
 
 
 def stage_after(first: Solution, count: int) -> Stage:
@@ -89,14 +89,14 @@ def stage_after(first: Solution, count: int) -> Stage:
 
 
 def fit(first: Solution, stage: Stage, total: Sums) -> tuple[Fit, Array]:
-    """Both estimates from the sums of all parts; what the logarithms of distances change (m,)."""
+    """Both estimates from the sums of all parts; the step of friction's terms, (m,)."""
     problem, before = first.problem, first.fitted
     noise = problem.noise if problem.huber is None else before.estimate.noise
     estimate = problem.estimate(total.equations, noise, before.correlation)
     shift, own = before.shift.copy(), problem.base.independent
     change, step = problem.step(total.stretches.moved(
         (estimate.parameters - stage.estimate)[own]))
-    if len(step):                       # over which friction turns
+    if len(step):
         shift[own] += change
     return problem.shifted(total.equations, estimate, shift,
                            total.outliers / max(total.rows, 1), before.correlations,

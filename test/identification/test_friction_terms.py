@@ -15,8 +15,8 @@ from dyn_ros.identification.friction_terms import directions_of, with_changes
 from dyn_ros.identification.normal_equations import bordered, bordered_inverse
 
 
-def motion(nv=6):
-    return waves(np.zeros(nv), 1.2, [0.1, 0.23, 0.41])
+def motion(nv=6, seed=0):
+    return waves(np.zeros(nv), 1.2, [0.1, 0.23, 0.41], seed)
 
 
 def identified(**drives):
@@ -98,6 +98,31 @@ def test_intervals_where_friction_turns_over_a_distance(size, length):
     assert np.mean(inside) > 0.9
 
 
+@pytest.mark.parametrize("velocity, share", [(0.08, 0.6), (0.3, 0.6), (0.3, -0.6)])
+def test_intervals_where_friction_decreases_with_velocity(velocity, share):
+    """This velocity is estimated as well; an error of it is an error of all friction."""
+    model, inside, errors = load("ur10"), [], []
+    for seed in range(4):
+        true = perturbed(model, seed=seed)
+        true.drives = true.drives.with_values(stribeck=share * true.friction,
+                                              stribeck_velocity=velocity)
+        recording = record(true, motion(seed=seed), noise=0.01, rate=250.0, seed=seed)
+        found = dyn_ros.identify(model, recording.samples(model))
+        seen = np.isfinite(found.stribeck_velocity)     # some joints move little
+        assert seen.sum() >= 4
+        np.testing.assert_allclose(found.stribeck_velocity[seen], velocity, rtol=0.25)
+        for name, own in (("damping", true.damping), ("friction", true.friction),
+                          ("stribeck", true.drives.stribeck)):
+            some = [found.base.names.index(f"{name}({model.joint_names[k]})")
+                    for k in np.flatnonzero(seen)]
+            inside += list((found.base.lower[some] < own[seen])
+                           & (own[seen] < found.base.upper[some]))
+        errors += list(rms(found.torque(found.samples) - found.samples.tau)
+                       / rms(recording.tau - recording.exact_tau))
+    assert np.mean(inside) > 0.9
+    assert np.mean(errors) < 1.02
+
+
 @pytest.mark.parametrize("length", [250, 5])
 def test_changes_of_directions(length):
     """Their derivatives by the logarithm of the distance, also before friction has turned."""
@@ -122,7 +147,8 @@ def test_inverse_of_bordered_normal_equations():
     rng = np.random.default_rng(0)
     H = rng.standard_normal((30, 7, 7)).sum(axis=0)
     H = H @ H.T + 10.0 * np.eye(7)
-    others, squares = rng.standard_normal((7, 3)), 20.0 + rng.random(3)
+    others, squares = rng.standard_normal((7, 3)), 20.0 * np.eye(3) + rng.random((3, 1))
+    squares += squares.T
     every = bordered(H[None], others[None], squares[None])[0]
     np.testing.assert_allclose(every, every.T)
     np.testing.assert_allclose(bordered_inverse(np.linalg.inv(H), every), np.linalg.inv(every),

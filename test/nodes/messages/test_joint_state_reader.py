@@ -182,8 +182,8 @@ def test_what_was_read_stays():
 def peer(request, client):
     """A node that exchanges bytes, and a function that spins it.
 
-    It shares the client's context, and so its DDS participant: Fast DDS gives the participant of
-    another context the identity of an earlier one of this process, and then may not find its topics.
+    It shares the client's context, and so its DDS participant: Fast DDS gives that of another
+    context the identity of an earlier one of this process, and then may not find its topics.
     """
     import rclpy
     if request.param == "events":
