@@ -6,8 +6,8 @@
 
 Each recording is of another robot: other inertias and friction than described, 40 s of motion, 500
 samples per second, encoders of 2^19 counts, and torque noise of 1, 2 or 3 %. Some have friction
-that turns over 10 mrad, or errors that last: colored noise, a ripple of the torque over the angle
-of the joint, or friction that changes between two or five recordings.
+that turns over 10 mrad or decreases with velocity, or errors that last: colored noise, a ripple of
+the torque over the angle of the joint, or friction that changes between two or five recordings.
 """
 import argparse
 import copy
@@ -31,10 +31,13 @@ FREQUENCIES = [0.1, 0.2, 0.4, 0.7]
 FRICTION = ("damping", "friction", "offset", "stribeck", "root_friction", "load_friction")
 
 
-def arm(robot, seed, changed=lambda recording: recording):
-    """A model and a recording of another robot of this kind."""
+def arm(robot, seed, changed=lambda recording: recording, stribeck=0.0):
+    """A model and a recording of another robot of this kind; Stribeck friction is a share."""
     model = load(robot)
     true = perturbed(model, seed=seed)
+    if stribeck:
+        true.drives = true.drives.with_values(stribeck=stribeck * true.friction,
+                                              stribeck_velocity=0.2)
     limits = [np.where(np.isfinite(limit), limit, default)
               for limit, default in ((model.lower, -3.0), (model.upper, 3.0))]
     middle = np.clip(0.5 * (limits[0] + limits[1]), -3.0, 3.0)
@@ -88,6 +91,7 @@ def quadruped(kind, seed):
 
 KINDS = {"ur10": lambda seed: arm("ur10", seed), "panda": lambda seed: arm("panda", seed),
          "ur10, friction turns": lambda seed: arm("ur10", seed, with_presliding),
+         "ur10, friction decreases": lambda seed: arm("ur10", seed, stribeck=0.6),
          "ur10, colored noise": colored, "ur10, ripple": rippled, "ur10, friction drifts": drifting,
          "ur10, friction differs": lambda seed: drifting(seed, 2),
          "solo12, in contact": lambda seed: quadruped(standing, seed),

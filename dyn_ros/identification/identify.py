@@ -48,7 +48,8 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     friction_terms : sequence of str, optional
         Further terms of friction that may be chosen, of "stribeck", "root_friction",
         "load_friction" and "friction_distance", as in ``Drives``; by default all. A joint has a
-        term if it lowers the error of torques that were held out. The sign of velocities becomes
+        term if it lowers the error of torques that were held out. Distances and velocities of
+        terms are estimated, and intervals contain their errors. The sign of velocities becomes
         a ramp at low speed by the same criterion, and where it is only noise, below ten times the
         noise of velocities.
     motor_constants : float or (nv,) array_like, optional

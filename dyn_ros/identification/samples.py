@@ -191,7 +191,7 @@ class Samples:
         periods and an eighth of a period of the cutoff.
 
         Samples are dropped that have the time stamp of the sample before or, in a motion, all its
-        numbers; also where efforts that are published less often than positions repeat.
+        numbers, or one that jumps and jumps back; also where less frequent efforts repeat.
         Stamps are corrected if they jitter, as after reception by a computer; samples are then
         equally spaced, or all positions of a row are late by the same time, where this
         makes the motion smoother by more than the noise of the positions explains.

@@ -23,4 +23,4 @@ def truth(recording):
     """All parameters of the robot of a recording, in the order of BaseParameters."""
     true = recording.true
     return np.concatenate([true.inertial_parameters.ravel(), true.armature, true.damping,
-                           true.friction, recording.offset, np.zeros(true.nv)])
+                           true.friction, recording.offset, true.drives.stribeck])
