@@ -135,10 +135,19 @@ def read_robot(options: argparse.Namespace, read: Callable[[str, RootJoint], Rea
 def read_model(options: argparse.Namespace) -> Model:
     """Read the robot's description, and its drives if there are any; errors name the file."""
     model = read_robot(options, Model.from_urdf)
+    warn_of_drives(options)
     if options.drives is not None:
         with reported(options.drives):
             load_drives(model, options.drives)
     return model
+
+
+def warn_of_drives(options: argparse.Namespace) -> None:
+    """Warn of drives beside the robot's file, as ``identify`` writes them, if none are used."""
+    beside = options.robot.with_suffix(".drives.yaml")
+    if options.drives is None and beside.is_file():
+        print(f"warning: {beside} lies beside the description, but is not used; pass --drives "
+              f"{beside}", file=sys.stderr)
 
 
 def require_gains(options: argparse.Namespace, model: Model, remedy: str = _ESTIMATE) -> None:

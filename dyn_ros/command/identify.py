@@ -198,6 +198,7 @@ def _validated(options: argparse.Namespace, model: Model, result: Identification
     if not options.validate:
         return ()
     from ..identification import Samples
+    from ..identification.solution import warnings_of_units
     from ..logs.formats.sources import discover
     used = {*map(realpath, discover([*options.recordings, *options.loaded]))}
     for path in (path for path in discover(options.validate) if realpath(path) in used):
@@ -206,8 +207,11 @@ def _validated(options: argparse.Namespace, model: Model, result: Identification
     joined = Samples.concatenate(_others(
         options, model, result.model, options.validate, result.samples.cutoff))
     constants = result.identified.drives.gain / result.model.drives.gain
-    return result.errors(dataclasses.replace(
-        joined, tau=rescaled(result.model, joined.q, joined.tau, constants)))
+    joined = dataclasses.replace(
+        joined, tau=rescaled(result.model, joined.q, joined.tau, constants))
+    for text in warnings_of_units(result.model, joined):
+        print(f"warning: --validate: {text}", file=sys.stderr)
+    return result.errors(joined)
 
 
 def _constants(options: argparse.Namespace, model: Model) -> Array | None:

@@ -107,7 +107,10 @@ def _view_robot(options: argparse.Namespace) -> None:
 
 def _view_recording(options: argparse.Namespace) -> None:
     from ..viewer.replay import CURVES, Replay, open_recording
-    xml = None if options.robot is None else read_robot(options, _checked)
+    xml = None
+    if options.robot is not None:
+        xml = read_robot(options, _checked)
+        arguments.warn_of_drives(options)
     with reported(options.file):
         recording = open_recording(options.file, xml, options.root_joint, tuple(options.topic),
                                    options.odometry, options.drives)

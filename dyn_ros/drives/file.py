@@ -176,6 +176,10 @@ def _of_motors(drives: Drives) -> Array:
 def _add_rotors(model: Model, own: dict[str, Array], drives: Drives,
                 joints: Mapping[str, Any]) -> None:
     """Set the armature of the joints that coupled motors move, unless the file states it."""
+    for name in joints if drives.coupling is None else ():
+        if drives.rotor_inertia[model.velocity_names.index(name)]:
+            raise ValueError(f"joint {name!r}: rotor_inertia: expected only with motors that move "
+                             "several joints; declare armature instead")
     for name, inertia in zip(model.velocity_names, _of_motors(drives)):
         if inertia and "armature" not in (joints.get(name) or {}):
             own["armature"][model.velocity_names.index(name)] = inertia
@@ -192,9 +196,11 @@ def _parsed(text: str) -> Mapping[str, Any]:
         content = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ValueError(f"not valid YAML: {error!s:.300}") from None
-    if not isinstance(content, dict) or not isinstance(content.get("joints"), dict):
+    if content and isinstance(content, dict):
+        _require_known("key", content, ("joints", "motors"))
+        content.setdefault("joints", {})
+    if not content or not isinstance(content, dict) or not isinstance(content["joints"], dict):
         raise ValueError("expected 'joints:', a mapping from names of joints to properties")
-    _require_known("key", content, ("joints", "motors"))
     return content
 
 
@@ -237,8 +243,11 @@ def _read(model: Model, content: Mapping[str, Any]) -> tuple[dict[str, Array], d
         if not isinstance(unit[k], str):
             raise ValueError(f"{where}unit: expected a text, such as A, got {unit[k]!r:.80}")
         if "gain" in joint or "gear_ratio" in joint:
-            values["gain"][k] = (_number(where, "gain", joint.get("gain", 1.0))
-                                 * _number(where, "gear_ratio", joint.get("gear_ratio", 1.0)))
+            ratio = _number(where, "gear_ratio", joint.get("gear_ratio", 1.0))
+            if not 0.0 < abs(ratio) < np.inf:
+                raise ValueError(f"{where}gear_ratio: expected a finite number other than 0, got "
+                                 f"{ratio:g}")
+            values["gain"][k] = ratio * _number(where, "gain", joint.get("gain", 1.0))
         if "gravity_compensated" in joint:
             values["is_compensated"][k] = _flag(where, joint["gravity_compensated"])
         if "side" in joint:
@@ -253,6 +262,8 @@ def _read(model: Model, content: Mapping[str, Any]) -> tuple[dict[str, Array], d
             for key in names:
                 if key in joint:
                     arrays[key][k] = _number(where, key, joint[key])
+        if "armature" in joint and own["armature"][k] < 0.0:
+            raise ValueError(f"{where}armature: expected 0 or more, got {own['armature'][k]:g}")
     values["unit"] = tuple(unit)
     if "motors" in content:
         values["coupling"] = _coupling(model, content["motors"])
@@ -278,7 +289,9 @@ def _flag(where: str, value: Any) -> bool:
 
 def _coupling(model: Model, motors: Any) -> Array:
     """The coupling of all motors from the motors that move several joints."""
-    if not isinstance(motors, dict) or motors.keys() != {"joints", "matrix"}:
+    if isinstance(motors, dict):
+        _require_known("key", motors, ("joints", "matrix"), "motors: ")
+    if not isinstance(motors, dict) or len(motors) < 2:
         raise ValueError("motors: expected 'joints', a list of names, and 'matrix', a list of rows")
     names = motors["joints"]
     if not isinstance(names, list) or not 0 < len(names) == len(set(map(str, names))):

@@ -64,6 +64,9 @@ def lock_joints(model: Model, samples: Samples,
     >>> arm.nv, motion.q.shape[1]
     (6, 6)
     """
+    if not isinstance(samples, Samples):
+        raise TypeError(f"samples: expected dyn_ros.Samples, got {type(samples).__name__}: "
+                        f"{samples!r:.80}")
     reason = "its mean"
     if joints is None:
         joints, reason = _still(require_model(model), samples), "does not move"

@@ -135,6 +135,7 @@ class Identification:
     stribeck_velocity : (nv,) ndarray
         [rad/s, m/s]; infinite unless requested or chosen.
     joints : tuple of JointResult, length nv
+        Of the motors, where these move several joints.
     base : BaseEstimate
     samples : Samples
         The recording, or several; efforts times the motor constants, if these were given. Of long
@@ -214,12 +215,14 @@ class Identification:
         ----------
         samples : Samples
             Of ``model``; efforts times the motor constants, if these were given. Samples in which a
-            joint is at rest do not count for it, since its friction is not determined there.
+            joint, or its motor, is at rest do not count for it, since its friction is not
+            determined there.
 
         Returns
         -------
         tuple of JointResult, length nv
-            NaN where a joint does not move.
+            As ``joints``: of the motors, where these move several joints. NaN where one does not
+            move.
 
         Raises
         ------
@@ -235,10 +238,13 @@ class Identification:
         if samples.v.shape[1] != self.model.nv or samples.contacts:
             raise ValueError(f"samples: expected a recording without contacts of {self.model!r}, "
                              f"got {samples!r} with the contacts {samples.contacts}")
-        slow = np.maximum(AT_REST * np.quantile(np.abs(samples.v), 0.99, axis=0), STILL)
-        moves = (np.abs(samples.v) > slow) | ~is_actuated(self.model)
-        torques = (samples.tau, samples.tau - self.described_torque(samples),
-                   samples.tau - self.torque(samples))
+        drives = self.model.drives
+        speed = np.abs(drives.motor_velocity(samples.v))
+        slow = np.maximum(AT_REST * np.quantile(speed, 0.99, axis=0), STILL)
+        moves = (speed > slow) | ~is_actuated(self.model)
+        torques = [drives.to_motors(tau) for tau in (
+            samples.tau, samples.tau - self.described_torque(samples),
+            samples.tau - self.torque(samples))]
         return tuple(_error(joint, *(tau[moves[:, k], k] for tau in torques))
                      for k, joint in enumerate(self.joints))
 

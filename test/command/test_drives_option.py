@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The option ``--drives`` of the commands that read recordings."""
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -105,6 +106,20 @@ def test_a_file_that_cannot_be_used(folder, tmp_path, capsys, command, content, 
     assert run(name, *before, *after, "--drives", path) == 2
     error = capsys.readouterr().err
     assert f"{path}: " in error and reason in error and "Traceback" not in error
+
+
+def test_drives_beside_the_robot_that_are_not_used(folder, tmp_path, capsys):
+    robot, drives = tmp_path / "arm.urdf", tmp_path / "arm.drives.yaml"
+    robot.write_bytes(Path(ARM7).read_bytes())
+    drives.write_bytes((folder / "drives.yaml").read_bytes())
+    command = ["log", folder / "clean.csv", "--robot", robot, "--workers", 1, "--out"]
+    warning = f"warning: {drives} lies beside the description, but is not used; pass --drives"
+    assert run(*command, tmp_path / "without") == 0
+    assert capsys.readouterr().err.count(warning) == 1
+    assert run(*command, tmp_path / "with", "--drives", drives) == 0
+    assert "lies beside" not in capsys.readouterr().err
+    assert run("view", tmp_path / "no.csv", "--robot", robot) == 2
+    assert "viser" in (shown := capsys.readouterr().err) or warning in shown
 
 
 def test_drives_are_those_of_a_robot(folder, capsys):

@@ -193,6 +193,16 @@ def test_validation_with_a_recording_that_is_used(table, tmp_path, capsys):
     assert f"{tmp_path / 'twice.csv'}: dropped 1 samples that repeat" in error
 
 
+def test_validation_in_degrees(table, tmp_path, capsys):
+    other = dict(zip(table.read_text().partition("\n")[0].split(","),
+                     np.loadtxt(table, delimiter=",", skiprows=1).T))
+    columns.write(tmp_path / "degrees.csv", {name: np.degrees(x) if "position" in name else x
+                                             for name, x in other.items()})
+    assert run("identify", UR10, table, "--no-shapes", "--friction-terms", "none", "--validate",
+               tmp_path / "degrees.csv") == 0
+    assert "--validate: positions lie far beyond the limits" in capsys.readouterr().err
+
+
 def test_an_interval_of_a_table(table, capsys):
     def shown(*arguments):
         assert run("identify", UR10, table, "--cutoff", "5", *arguments) == 0

@@ -55,6 +55,12 @@ def test_a_file_changes_what_it_mentions(model, tmp_path):
     assert model.drives.coupling[roll, wrist] == 1.0 and model.drives.coupling[wrist, roll] == 0.0
 
 
+def test_a_file_of_motors_only(model, tmp_path):
+    (tmp_path / "drives.yaml").write_text(COUPLED[COUPLED.index("motors"):])
+    dyn_ros.load_drives(model, tmp_path / "drives.yaml")
+    assert model.drives.coupling[6, 5] == 1.0 and (model.drives.gain == 1.0).all()
+
+
 def test_a_file_that_is_no_text(model, tmp_path):
     (tmp_path / "drives.yaml").write_bytes(b"\xff\xfe\xfd")
     with pytest.raises(ValueError, match=r"drives\.yaml: expected YAML in UTF-8"):
@@ -74,6 +80,13 @@ def test_numbers_with_an_exponent(model, tmp_path):
      "yaml: joint 'wrist_roll': gain: expected finite numbers, got nan"),
     ("joints: {wrist_pitch: {rotor_inertia: -1}}",
      "yaml: joint 'wrist_pitch': rotor_inertia: expected 0 or more, got -1"),
+    ("joints: {wrist_pitch: {armature: -1}}",
+     "yaml: joint 'wrist_pitch': armature: expected 0 or more, got -1"),
+    ("joints: {wrist_pitch: {rotor_inertia: 0.1}}",
+     "joint 'wrist_pitch': rotor_inertia: expected only with motors that move several joints"),
+    ("joints: {wrist_roll: {gear_ratio: 0}}",
+     "joint 'wrist_roll': gear_ratio: expected a finite number other than 0, got 0"),
+    ("joints: {wrist_roll: {gear_ratio: .inf}}", "gear_ratio: expected a finite number other than"),
     ("joints: {wrist_roll: {gain: 0}}",
      "yaml: joint 'wrist_roll': gain: expected numbers other than 0, got 0"),
     ("joints: {wrist_roll: {gain: high}}",
@@ -88,6 +101,9 @@ def test_numbers_with_an_exponent(model, tmp_path):
     ("joints: {wrist_roll: {load_friction: -1}}", "load_friction: expected 0 or more, got -1"),
     ("joints: [wrist_roll]", "expected 'joints:', a mapping"),
     ("joints: {}\nmotor: {}", "no key 'motor'; did you mean 'motors'?"),
+    ("jonts: {}", "no key 'jonts'; did you mean 'joints'?"),
+    ("motors: {joints: [wrist_roll], matrix: [[1]], gear: 3}", "motors: no key 'gear'; available"),
+    ("motors: {joints: [wrist_roll]}", "motors: expected 'joints', a list of names, and 'matrix'"),
     ("joints: {}\nmotors: {joints: [wrist_roll], matrix: [[0]]}", "a matrix of full rank"),
     ("joints: {}\nmotors: {joints: [wrist_roll], matrix: [[1, 2]]}",
      "expected 1 rows of 1 numbers"),

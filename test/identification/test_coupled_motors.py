@@ -47,6 +47,9 @@ def test_friction_and_rotors_of_the_motors_are_found(recording):
     np.testing.assert_allclose(samples.tau, tau[np.searchsorted(time, samples.time)], atol=1e-9)
     found = dyn_ros.identify(model, samples)
     assert max(joint.after / joint.noise for joint in found.joints) < 1.1
+    for own, again in zip(found.joints, found.errors(found.validation)):    # both of the motors
+        assert (again.torque, again.before, again.after) == pytest.approx(
+            (own.torque, own.before, own.after), rel=0.02)
     for name in ("friction", "damping"):
         np.testing.assert_allclose(getattr(found.identified, name), getattr(true, name), rtol=0.1)
     np.testing.assert_allclose(found.identified.drives.rotor_inertia[3:], ROTORS[3:], rtol=0.25)

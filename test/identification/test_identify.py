@@ -305,7 +305,8 @@ def test_stribeck_friction():
     F, v0 = 0.1 * true_noise(recording) / 0.02, 0.05
     extra = F * np.sign(samples.v) * np.exp(-(samples.v / v0) ** 2)
     samples = dataclasses.replace(samples, tau=samples.tau + extra)
-    without, result = identify(model, samples), identify(model, samples, stribeck=v0)
+    without, result = (identify(model, samples, friction_terms=(), **options)
+                       for options in ({}, {"stribeck": v0}))
     np.testing.assert_allclose(result.stribeck, F, rtol=0.15)
     moving = np.abs(samples.v) > 0.02 * np.abs(samples.v).max(axis=0)
     error = [np.sqrt((np.where(moving, samples.tau - each.torque(samples), 0.0) ** 2).mean(axis=0))

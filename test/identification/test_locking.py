@@ -25,6 +25,11 @@ def links(model):
     return {frame.name: frame.inertia for frame in model.tree.frames if frame.kind == "body"}
 
 
+def test_samples_of_another_type(recording):
+    with pytest.raises(TypeError, match=r"samples: expected dyn_ros\.Samples, got dict"):
+        dyn_ros.lock_joints(recording.true, {"panda_joint1": 0.0})
+
+
 @pytest.mark.parametrize("columns", ["absent", "still"])
 def test_the_arm_is_identified_and_its_fingers_remain(recording, columns, tmp_path):
     whole, table = load("panda"), recording.table()

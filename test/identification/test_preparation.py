@@ -135,6 +135,14 @@ def test_corrupt_rows_at_the_ends_are_left_out():
         "left out rows 0 to 8", "left out rows 490 to 499"]
 
 
+@pytest.mark.parametrize("rate", [500.0, 1000.0])
+def test_stamps_in_milliseconds_are_reported(rate):
+    recording = recorded(regular(rate))
+    samples = dataclasses.replace(recording, time=1e3 * recording.time).samples()
+    expected = f"the sampling period is {1e3 / rate:g} s; if time stamps are in ms"
+    assert any(expected in text for text in samples.warnings)
+
+
 # --- rows
 
 @pytest.mark.parametrize("signal, rows, jump", [

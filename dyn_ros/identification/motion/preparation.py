@@ -36,6 +36,7 @@ _AT_REST = 5.0                  # times the noise of a velocity
 _NEARLY = 1e-3                  # of the largest velocity of a joint: at rest, without noise
 _AT_LIMIT = 0.999               # of the effort limit
 _BEYOND = 1.01                  # times the limit: more than rounding explains
+_SLOW = 0.5                     # s: motions are not measured so rarely
 _SHORTEST_PERIOD, _LONGEST_PERIOD = 1e-6, 10.0      # s
 _REPEATED = 0.4                 # of the samples
 _FASTEST = 0.4                  # largest cutoff that can be chosen, relative to the rate
@@ -193,6 +194,9 @@ class _Preparation:
             raise ValueError(f"expected a segment of at least {2 * _SHORTEST} samples without a "
                              f"gap, got {max(map(len, self.segments))}; the sampling period is "
                              f"{self.period:.6g} s")
+        if self.period > _SLOW:
+            self.warnings.append(f"the sampling period is {self.period:.3g} s; if time stamps are "
+                                 "in ms, convert them to s")
         spectra = [filtering.spectrum(self.arrays["time"], column, self.segments, rate)
                    for column in source.T]
         how = "given"

@@ -28,6 +28,7 @@ _POSE = ("/x", "/y", "/z", "/qx", "/qy", "/qz", "/qw")
 _TWIST = ("/linear_x", "/linear_y", "/linear_z", "/angular_x", "/angular_y", "/angular_z")
 _PLANAR_POSE, _PLANAR_TWIST = ("/x", "/y", "/theta"), ("/linear_x", "/linear_y", "/angular_z")
 _LAST_TIME = 2 ** 62            # ns
+_EXPECTED = f"convert other units to s, below {1e-9 * _LAST_TIME:.2g}"
 
 
 class _Joints(NamedTuple):
@@ -149,8 +150,7 @@ def scan(path: Path, given: Mapping[str, str] | None = None) -> Scan:
         count += len(stamps)
     if unusable and not spans:
         problems.update({f"no row has a usable time, the first: {unusable[0]:.6g} in the column "
-                         f"{columns.time!r}; convert other units to s, below "
-                         f"{1e-9 * _LAST_TIME:.2g}": None})
+                         f"{columns.time!r}; {_EXPECTED}": None})
     if not (spans or problems or table.damage):
         problems["has no rows"] = None
     ends = [span._replace(place=(*span.place, n == 0, n == len(spans) - 1))
@@ -212,8 +212,12 @@ def read(path: Path, place: tuple[Any, ...], topics: Collection[str], decoder: D
     usable, stamps = _stamps(table, columns.time)
     log_times = _log_times(stamps, first)
     bad = int(np.count_nonzero(~usable))
-    if bad:
-        decoder.report("rows without a time", bad)
+    known = table[columns.time][~usable & ~_is_empty(table[columns.time])]
+    if bad > len(known):
+        decoder.report("a row without a time", bad - len(known))
+    if len(known):          # a power of ten, as each text is counted
+        decoder.report(f"a row whose time in the column {columns.time!r} cannot be used, about "
+                       f"{float(known[0]):.0e}; {_EXPECTED}", len(known))
     rows = _measured(table, columns.time, usable, ends)
     for where, left_out in (("beginning", rows.start), ("end", len(usable) - rows.stop)):
         if left_out:
@@ -232,6 +236,12 @@ def read(path: Path, place: tuple[Any, ...], topics: Collection[str], decoder: D
     return _joined(parts, stamps, log_times, bad)
 
 
+def _is_empty(stamps: NDArray[Any]) -> NDArray[np.bool_]:
+    empty: NDArray[np.bool_] = (np.isnan(stamps) if stamps.dtype.kind == "f"
+                                else stamps == tables.NO_TIME)
+    return empty
+
+
 def _measured(table: dict[str, NDArray[Any]], time: str, usable: NDArray[np.bool_],
               ends: Sequence[bool]) -> slice:
     """The rows without corrupt ones at the ends of the file, as identification leaves them out.
@@ -243,7 +253,7 @@ def _measured(table: dict[str, NDArray[Any]], time: str, usable: NDArray[np.bool
     if not any(ends):
         return slice(0, count)
     stamps = table[time]
-    empty = np.isnan(stamps) if stamps.dtype.kind == "f" else stamps == tables.NO_TIME
+    empty = _is_empty(stamps)
     known = {name: np.nan_to_num(values, nan=0.0, posinf=np.inf, neginf=-np.inf)
              for name, values in table.items() if name != time}
     rows = measured_rows(np.where(usable | empty, 0.0, np.inf), known)

@@ -643,10 +643,16 @@ def test_damaged_tables(tmp_path):
     assert [row[4] for row in found] == [(2.0,), (6.0,)]
     assert set(decoder.problems) == {
         "skipped 1 lines that do not contain numbers only, the first: 'none' in the column "
-        "'position.a'", "rows without a time"}
+        "'position.a'", "a row without a time"}
     path.write_text("time,position.a\n1,2\n,3\n")
     found, decoder = decoded(files.open_source(path))
-    assert len(found) == 1 and "rows without a time" in decoder.problems
+    assert len(found) == 1 and "a row without a time" in decoder.problems
+    path.write_text(f"time,position.a\n1,2\n,3\n{'9' * 155},4\n1e15,5\n6,7\n")
+    found, decoder = decoded(files.open_source(path))
+    assert [row[4] for row in found] == [(2.0,), (7.0,)]
+    assert set(decoder.problems) == {
+        "a row without a time", "a row whose time in the column 'time' cannot be used, about "
+        "1e+155; convert other units to s, below 4.6e+09"}
     path.write_text("time,position.a,position.a\n")
     with pytest.raises(ValueError, match=r"several columns of the name 'position\.a'"):
         files.open_source(path)
@@ -695,7 +701,7 @@ def test_stamps_are_exact_where_some_are_unknown(suffix, tmp_path):
     write(content, path)
     found, decoder = decoded(files.open_source(path))
     assert [row[2] for row in found] == [1700000000123456789, 1700000000123456791]
-    assert list(decoder.problems) == ["rows without a time"]
+    assert list(decoder.problems) == ["a row without a time"]
 
 
 @pytest.mark.parametrize("separator", [";", "\t"])
