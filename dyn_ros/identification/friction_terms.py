@@ -29,6 +29,7 @@ _WIDTHS = (0.03, 0.1, 0.2)      # of the largest speed: where the step of fricti
 _DISTANCES = (1e-4, 4e-4, 1.6e-3, 6.4e-3, 2.56e-2, 0.1)     # s at the largest speed
 _FURTHEST = 0.04        # rad, m: no drive's friction turns over more
 _SPREADS = (2.0, 1.2)   # factors between widths or distances, of which the best is sought
+_CLOSER = (1.4, 1.1)    # the same for velocities, of which far ones are alike
 _DECREASES = (0.03, 0.06, 0.12, 0.25, 0.5)  # of the largest speed, of Stribeck friction
 _FEWEST = 400           # samples
 _PART = 4096            # samples at a time
@@ -71,6 +72,13 @@ class FrictionTerms(NamedTuple):
         factor[free] = np.exp(step)
         return self._replace(distance=self.distance * factor[0], stribeck=np.where(
             free[1], np.clip(self.stribeck * factor[1], *self.limits), self.stribeck))
+
+    def within(self, step: Array) -> Array:
+        """A step (m,) without what leads beyond the limits."""
+        sizes, after = (np.stack([terms.distance, terms.stribeck])[self.free]
+                        for terms in (self, self.changed(step)))
+        result: Array = np.log(after / sizes)
+        return result
 
     def direction(self, v: Array, samples: Samples) -> Array:
         """Of the friction of motors with velocities v (B, nv), from -1 to 1."""
@@ -186,18 +194,19 @@ def _chosen(terms: FrictionTerms, k: int, v: Array, moves: np.ndarray,
     def columns(turn: tuple[float, float], *factors: Array) -> Array:
         return np.stack([directed(turn), *(directed(turn) * one for one in factors)], axis=1)
 
-    def narrowed(turn: tuple[float, float], factors: Sequence[Array]) -> tuple[float, float]:
-        """The width or distance with the least error, by a parabola."""
-        for spread in _SPREADS if any(turn) else ():
-            tried = [(size * turn[0], size * turn[1]) for size in spread ** np.arange(-2.0, 3.0)]
-            error = errors(np.stack([columns(one, *factors) for one in tried]))[0].sum(axis=1)
+    def narrowed(columns_of: Callable[[float], Array], spreads: Sequence[float]) -> float:
+        """The factor of a width, distance or velocity with the least error, by a parabola."""
+        factor = 1.0
+        for spread in spreads:
+            tried = factor * spread ** np.arange(-2.0, 3.0)
+            error = errors(np.stack([columns_of(float(one)) for one in tried]))[0].sum(axis=1)
             n = min(max(int(error.argmin()), 1), len(tried) - 2)
             before, least, after = error[n - 1:n + 2]
             bend = max(before - 2.0 * least + after, 1e-12 * least)
-            size = spread ** (n - 2 + np.clip(0.5 * (before - after) / bend, -1.0, 1.0))
-            turn = size * turn[0], size * turn[1]
-        return turn
+            factor = tried[n] * spread ** np.clip(0.5 * (before - after) / bend, -1.0, 1.0)
+        return float(factor)
 
+    place = 0                           # of Stribeck friction among the factors
     factors = [decreasing(float(terms.stribeck[k]))] if terms.chosen[0, k] else []
     while True:                         # add what lowers it most
         turn, others = (float(terms.width[k]), float(terms.distance[k])), []
@@ -220,15 +229,27 @@ def _chosen(terms: FrictionTerms, k: int, v: Array, moves: np.ndarray,
         better = [(found, one) for found, coefficient, one in tried if _is_better(found, error)
                   and (one.term != 2 or coefficient > 0.0)]
         if not better:
-            terms.width[k], terms.distance[k] = turn = narrowed(turn, factors)
-            return columns(turn, *factors)
+            break
         best = min(better, key=lambda pair: pair[0].sum())[1]
         factors, (terms.width[k], terms.distance[k]) = best.factors, best.turn
         if best.term is not None:
             terms.chosen[best.term, k] = True
         if best.velocity:
             terms.stribeck[k] = best.velocity
-            terms.limits[:, k] = 0.5 * _DECREASES[0] * fastest, 2.0 * _DECREASES[-1] * fastest
+            terms.limits[:, k] = 0.2 * _DECREASES[0] * fastest, 1.5 * _DECREASES[-1] * fastest
+            place = len(factors) - 1
+    if any(turn):
+        factor = narrowed(lambda x: columns((x * turn[0], x * turn[1]), *factors), _SPREADS)
+        terms.width[k], terms.distance[k] = turn = factor * turn[0], factor * turn[1]
+    if terms.free[1, k]:
+        velocity = float(terms.stribeck[k])
+
+        def with_velocity(x: float) -> list[Array]:
+            return [*factors[:place], decreasing(x * velocity), *factors[place + 1:]]
+        factor = narrowed(lambda x: columns(turn, *with_velocity(x)), _CLOSER)
+        terms.stribeck[k] = np.clip(factor * velocity, *terms.limits[:, k])
+        factors = with_velocity(terms.stribeck[k] / velocity)
+    return columns(turn, *factors)
 
 
 def _is_better(found: Array, error: Array) -> bool:

@@ -16,6 +16,7 @@ from ..engine.algorithms.regressors.normal_equations import assembled
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from .base_parameters import BaseParameters, Unknowns, is_linear
+from .friction_terms import FrictionTerms
 from .motion.filtering import is_actuated
 from .normal_equations import Equations, Stretches, bordered, require_equations
 from .physical import Reference, decomposed, fit
@@ -273,10 +274,10 @@ class Problem(NamedTuple):
         return self.spread(stretches, fitted.estimate)
 
     def stretches(self, equations: TorqueEquations, parameters: Array, fitted: Fit,
-                  edges: np.ndarray, recording: np.ndarray) -> Stretches:
-        """What the samples between consecutive edges contribute at an estimate (p,)."""
+                  edges: np.ndarray, recording: np.ndarray, most: int = _SAMPLE) -> Stretches:
+        """What samples between edges contribute at an estimate (p,); some show their equations."""
         own, noise = self.base.independent, fitted.estimate.noise
-        step = 1 + equations.size // _SAMPLE            # of motions, which are smooth
+        step = 1 + equations.size // most               # of motions, which are smooth
         parts = [equations.rows[first:last:step] for first, last in itertools.pairwise(edges)]
         H = np.array([self._assembled(sums, noise)[0][np.ix_(own, own)]
                       for sums in equations.sums_of(parts)])
@@ -293,11 +294,13 @@ class Problem(NamedTuple):
         others = np.arange(len(parameters), scores.shape[1])
         return scores[:, np.append(self.base.independent, others)]
 
-    def step(self, stretches: Stretches) -> tuple[Array, Array]:
+    def step(self, stretches: Stretches, terms: FrictionTerms) -> tuple[Array, Array]:
         """What scores add to an estimate (b,), and to the logarithms of friction's terms (m,)."""
-        F, d, _ = _factors(stretches.H.sum(axis=0))
-        step, b = F @ (d * (F.T @ stretches.scores.sum(axis=0))), len(self.base)
-        return step[:b], np.clip(step[b:], -_FURTHEST, _FURTHEST)
+        H, scores, b = stretches.H.sum(axis=0), stretches.scores.sum(axis=0), len(self.base)
+        F, d, _ = _factors(H)
+        step = terms.within(np.clip((F @ (d * (F.T @ scores)))[b:], -_FURTHEST, _FURTHEST))
+        F, d, _ = _factors(H[:b, :b])
+        return F @ (d * (F.T @ (scores[:b] - H[:b, b:] @ step))), step
 
     def spread(self, stretches: Stretches, estimate: Estimate) -> tuple[Array, int]:
         """Covariance of the estimate, (b, b), and the number of independent stretches."""

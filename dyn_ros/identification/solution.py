@@ -31,7 +31,7 @@ from .least_squares import (
 )
 from .motion.filtering import is_actuated, joint_slices, of_each
 from .motion.preparation import STUCK
-from .normal_equations import Equations, add, conditions_of, resolution
+from .normal_equations import Equations, Stretches, add, conditions_of, resolution
 from .physical import Reference
 from .result import BaseEstimate, Identification, JointResult
 from .samples import Samples
@@ -47,7 +47,9 @@ _ROUNDING = 1e-14       # of a body's size
 _NEGLIGIBLE = 1e-6      # of the RMS torque of a motor
 _MANY = 0.02            # of the torques: more outliers than noise has
 _STEPS = 5              # to the distances and velocities of friction
+_SLOW = 20000           # samples for them: velocities depend on the few that are slow
 _FAR = 0.1              # of the logarithm of one: after it, normal equations have changed
+_BEYOND = 0.5           # of the slope before a step: it was too large
 LAST = 0.02             # of the logarithm of one: a last step, which errs by its square
 _NOISE = 10.0           # times the noise of a velocity: the direction of faster ones is known
 
@@ -146,9 +148,6 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
         terms = choose_terms(model, samples, velocity, allowed)
     _require_support(model, samples)
     problem, some, sums, fitted = _fitted(problem_with, terms)
-    if terms.free.any():
-        fitted = _with_friction(problem, some, fitted)
-        fitted = problem.fit(some, some.sums(0.4, 0.4), fitted.estimate, fitted)
     joints = _compared(problem, some, _rows(held), fitted.parameters)
     warnings = [*warnings_of_units(model, samples), *samples.warnings, *_still(model, samples), *(
         f"the body of joint {name!r} is not physical in the description; the estimate is "
@@ -188,16 +187,27 @@ def _fitted(problem_with: Callable[[FrictionTerms], tuple[Problem, TorqueEquatio
 def _with_friction(problem: Problem, some: TorqueEquations, first: Fit) -> Fit:
     """Find what is free in the terms of friction (Gauss and Newton); the estimate with it."""
     parameters, edges = first.estimate.parameters.copy(), np.array([0, some.size])
-    every = problem.stretches(some, parameters, first, edges, edges[:1])
-    for _ in range(_STEPS):
-        change, step = problem.step(every)
+
+    def moved(change: Array, step: Array) -> None:
         parameters[problem.base.independent] += change
         some.change_friction(step)
+
+    def contributed() -> Stretches:
+        return problem.stretches(some, parameters, first, edges, edges[:1], _SLOW)
+    every = contributed()
+    for _ in range(_STEPS):
+        change, step = problem.step(every, some.conditions.terms)
+        moved(change, step)
         if np.abs(step).max() < LAST:
             break
-        every = (problem.stretches(some, parameters, first, edges, edges[:1])
-                 if np.abs(step).max() > _FAR else dataclasses.replace(
-                     every, scores=problem.scores(some, parameters, first, edges)))
+        scores = problem.scores(some, parameters, first, edges)
+        before, after = (float(one[0] @ np.append(change, step)) for one in (every.scores, scores))
+        if after < -_BEYOND * before:               # the least error lies between
+            back = after / (before - after)
+            moved(back * change, back * step)
+            scores = problem.scores(some, parameters, first, edges)
+        every = (contributed() if np.abs(step).max() > _FAR
+                 else dataclasses.replace(every, scores=scores))
     return first._replace(estimate=first.estimate._replace(parameters=parameters))
 
 

@@ -95,7 +95,7 @@ def fit(first: Solution, stage: Stage, total: Sums) -> tuple[Fit, Array]:
     estimate = problem.estimate(total.equations, noise, before.correlation)
     shift, own = before.shift.copy(), problem.base.independent
     change, step = problem.step(total.stretches.moved(
-        (estimate.parameters - stage.estimate)[own]))
+        (estimate.parameters - stage.estimate)[own]), stage.conditions.terms)
     if len(step):
         shift[own] += change
     return problem.shifted(total.equations, estimate, shift,

@@ -159,6 +159,17 @@ def test_numbers_that_jump_and_jump_back_are_dropped(signal, rows, jump):
     assert "shoulder_lift_joint: " in warning and "the first at 9.600000 s" in warning
 
 
+def test_a_robot_that_mostly_rests_has_no_glitches():
+    recording = recorded(regular(100.0, 10.0), noise=0.05)
+    rest = np.random.default_rng(0).standard_normal((60000, 6))
+    time = np.append(recording.time, 10.0 + regular(100.0, 600.0))
+    q = np.append(recording.q, np.tile(recording.q[-1], (60000, 1)), axis=0)
+    tau = np.append(recording.tau, recording.tau[-1] + 0.001 * recording.tau.std(axis=0) * rest,
+                    axis=0)
+    warnings = Samples.from_arrays(arm(), time, q, tau, cutoff=8.0).warnings
+    assert not [text for text in warnings if "jumps back" in text]
+
+
 @pytest.mark.parametrize("fault", [
     faults.jittered, faults.with_gaps, faults.with_repeats, faults.with_presliding,
     functools.partial(faults.with_coarse_efforts, step=1.0, held=4),

@@ -21,7 +21,7 @@ _FARTHEST = 1e9                 # s: no recording is twice that long
 _JUMP = 10.0                    # times the typical bend of positions, or the range of efforts
 _LEAST = 1e-3                   # rad, m, N m, N: a smaller jump does not matter
 _GAP = 1.5                      # times the typical time of seven rows: some are missing
-_RARE = 0.01                    # of the efforts on either side, which this range lacks
+_RARE = 1e-3                    # of the efforts on either side, which this range lacks
 _END = 0.05                     # of the rows, at each end, among which corrupt ones are left out
 
 
