@@ -66,10 +66,7 @@ class Fit(NamedTuple):
 
     @property
     def correlation(self) -> float:
-        """Number of samples with as much information as one with independent noise.
-
-        One number for all rows: a row with large model errors, which last, would count for nothing.
-        """
+        """Number of samples that say as much as one; of all rows, as errors last in some."""
         return _common(self.correlations)
 
 
@@ -201,15 +198,13 @@ class Problem(NamedTuple):
     def _solved(self, sums: Equations, noise: Array) -> tuple[Array, Array, np.ndarray]:
         """Values, inverse of the normal equations, and which values are determined."""
         H, g = self._assembled(sums, noise)
-        own = self.base.independent
-        F, d, determined = _factors(H[np.ix_(own, own)])
+        F, d, determined = _factors(H[np.ix_(own := self.base.independent, own)])
         return F @ (d * (F.T @ g[own])), F * d @ F.T, determined
 
     def _residual(self, sums: Equations, parameters: Array) -> Array:
         """RMS residual of each row; of rows without samples, the largest."""
-        own = parameters[self.unknowns.local]
-        squares = np.array([yy - 2.0 * Wy @ x + x @ WW @ x
-                            for x, WW, Wy, yy in zip(own, sums.WW, sums.Wy, sums.yy)])
+        squares = np.array([yy - 2.0 * Wy @ x + x @ WW @ x for x, WW, Wy, yy in zip(
+            parameters[self.unknowns.local], sums.WW, sums.Wy, sums.yy)])
         rounding = 1e-13 * sums.yy + 1e-24 * sums.weight
         residual = np.sqrt(np.maximum(squares, rounding) / np.maximum(sums.weight, 1e-300))
         largest = max(residual[sums.weight > 0.0].max(initial=0.0), 1e-9)
@@ -251,10 +246,10 @@ class Problem(NamedTuple):
 
     def _correction(self, equations: TorqueEquations, fitted: Estimate, limit: Array) -> Array:
         """What the noise of the motion takes from the parameters, (p,) (Nakamura 1990)."""
-        independent = self.base.independent
+        own = self.base.independent
         added = equations.attenuation(fitted.parameters, limit, fitted.noise)
         shift = np.zeros(len(added))
-        shift[independent] = -fitted.inverse @ added[independent]
+        shift[own] = -fitted.inverse @ added[own]
         return shift
 
     def covariance(self, equations: TorqueEquations, fitted: Fit) -> tuple[Array, int]:
@@ -274,8 +269,14 @@ class Problem(NamedTuple):
         return self.spread(stretches, fitted.estimate)
 
     def stretches(self, equations: TorqueEquations, parameters: Array, fitted: Fit,
-                  edges: np.ndarray, recording: np.ndarray, most: int = _SAMPLE) -> Stretches:
-        """What samples between edges contribute at an estimate (p,); some show their equations."""
+                  edges: np.ndarray, recording: np.ndarray) -> Stretches:
+        """What the samples between consecutive edges contribute at an estimate (p,)."""
+        return Stretches(recording, self.scores(equations, parameters, fitted, edges),
+                         self.normal(equations, parameters, fitted, edges, _SAMPLE))
+
+    def normal(self, equations: TorqueEquations, parameters: Array, fitted: Fit,
+               edges: np.ndarray, most: int) -> Array:
+        """Normal equations between consecutive edges, (n, b + m, b + m), from so many samples."""
         own, noise = self.base.independent, fitted.estimate.noise
         step = 1 + equations.size // most               # of motions, which are smooth
         parts = [equations.rows[first:last:step] for first, last in itertools.pairwise(edges)]
@@ -284,8 +285,7 @@ class Problem(NamedTuple):
         if equations.conditions.terms.free.any():
             others, squares = equations.friction_sums(parts, parameters, noise)
             H = bordered(H, others[:, own], squares)
-        H *= (np.diff(edges) / np.maximum([len(part) for part in parts], 1))[:, None, None]
-        return Stretches(recording, self.scores(equations, parameters, fitted, edges), H)
+        return H * (np.diff(edges) / np.maximum([len(part) for part in parts], 1))[:, None, None]
 
     def scores(self, equations: TorqueEquations, parameters: Array, fitted: Fit,
                edges: np.ndarray) -> Array:

@@ -47,7 +47,7 @@ _ROUNDING = 1e-14       # of a body's size
 _NEGLIGIBLE = 1e-6      # of the RMS torque of a motor
 _MANY = 0.02            # of the torques: more outliers than noise has
 _STEPS = 5              # to the distances and velocities of friction
-_SLOW = 20000           # samples for them: velocities depend on the few that are slow
+_SLOW = 10000           # samples for them: velocities depend on the few that are slow
 _FAR = 0.1              # of the logarithm of one: after it, normal equations have changed
 _BEYOND = 0.5           # of the slope before a step: it was too large
 LAST = 0.02             # of the logarithm of one: a last step, which errs by its square
@@ -192,22 +192,22 @@ def _with_friction(problem: Problem, some: TorqueEquations, first: Fit) -> Fit:
         parameters[problem.base.independent] += change
         some.change_friction(step)
 
-    def contributed() -> Stretches:
-        return problem.stretches(some, parameters, first, edges, edges[:1], _SLOW)
-    every = contributed()
+    scores = problem.scores(some, parameters, first, edges)
+    H = problem.normal(some, parameters, first, edges, _SLOW)
     for _ in range(_STEPS):
-        change, step = problem.step(every, some.conditions.terms)
+        change, step = problem.step(Stretches(edges[:1], scores, H), some.conditions.terms)
         moved(change, step)
         if np.abs(step).max() < LAST:
             break
+        before = float(scores[0] @ np.append(change, step))
         scores = problem.scores(some, parameters, first, edges)
-        before, after = (float(one[0] @ np.append(change, step)) for one in (every.scores, scores))
+        after = float(scores[0] @ np.append(change, step))
         if after < -_BEYOND * before:               # the least error lies between
             back = after / (before - after)
             moved(back * change, back * step)
             scores = problem.scores(some, parameters, first, edges)
-        every = (contributed() if np.abs(step).max() > _FAR
-                 else dataclasses.replace(every, scores=scores))
+        if np.abs(step).max() > _FAR:
+            H = problem.normal(some, parameters, first, edges, _SLOW)
     return first._replace(estimate=first.estimate._replace(parameters=parameters))
 
 
